@@ -167,7 +167,8 @@ impl Audit {
     /// Plays all trials and evaluates them.
     ///
     /// # Errors
-    /// `Setting` for numbers out of range, and for a plan without noise; errors of the mechanism.
+    /// `Setting` for numbers out of range, and for a plan without noise or on disjoint batches;
+    /// errors of the mechanism.
     pub fn run(&self) -> Result<AuditReport> {
         let began = Instant::now();
         if self.trials < MIN_TRIALS {

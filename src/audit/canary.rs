@@ -133,7 +133,7 @@ impl CanaryNetwork {
         Ok(Canary { feature, direction: self.direction_of(&batch, bound, selected)? })
     }
 
-    /// Returns the first feature with two selected weights; with one if there is none.
+    /// Returns the first feature with two selected weights, or else the first with one, or else 0.
     fn selected_feature(&self, selected: Option<&CoordinateWeights>) -> usize {
         let Some(weights) = selected.and_then(|weights| weights.entries().first()) else {
             return 0;
@@ -161,7 +161,7 @@ impl CanaryNetwork {
     }
 }
 
-/// Computes the inner product of gradients and a direction, and the squared norm of the gradients.
+/// Computes the inner product of gradients and a direction.
 pub(super) fn inner_product(gradients: &Gradients, direction: &[Vec<f32>]) -> f64 {
     let products = gradients.entries.iter().zip(direction).flat_map(|(entry, direction)| {
         entry.values.iter().zip(direction).map(|(&a, &b)| f64::from(a) * f64::from(b))

@@ -41,7 +41,8 @@ pub enum Statistic {
     /// scale of the noise.
     #[serde(rename = "residual norm")]
     ResidualNorm,
-    /// Indicator of whether the canary's coordinate was released, or kept by the mask.
+    /// Number of steps that released the canary's largest coordinate; for a mask, number of the
+    /// weights of the canary's feature that it keeps, 0 to 2.
     #[serde(rename = "selected coordinate")]
     SelectedCoordinate,
 }
@@ -81,7 +82,7 @@ pub struct AuditReport {
     pub compared_epsilon: f64,
     /// The delta of all epsilons.
     pub delta: f64,
-    /// Lower bound on epsilon from the rates of the best attack.
+    /// Lower bound on epsilon: the largest over all attacks.
     pub lower_bound: f64,
     /// Lower bound on μ, which assumes that the releases are nearly Gaussian.
     pub mu_lower_bound: f64,
@@ -92,7 +93,7 @@ pub struct AuditReport {
     /// Trials with the canary, and as many without it. One half chooses the attack, the other half
     /// measures it.
     pub trials: usize,
-    /// The statistic of the attack.
+    /// The statistic of the best attack, whose rates follow.
     pub statistic: Statistic,
     /// Rate of "in" without the canary.
     pub false_positive_rate: f64,

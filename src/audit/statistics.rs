@@ -120,7 +120,8 @@ impl Attack {
         )
     }
 
-    /// Computes the rates at every threshold, as a curve of (FPR, TPR) from (0, 0) to (1, 1).
+    /// Computes the rates at 200 quantiles of each world as thresholds, as a curve of (FPR, TPR)
+    /// from (0, 0) to (1, 1).
     pub(super) fn roc_curve(&self, values: &WorldValues) -> Vec<(f64, f64)> {
         let [without, with] = [values.without, values.with].map(|v| sorted(v, self.sign));
         let n = without.len() as f64;

@@ -148,7 +148,7 @@ const fn control(
 const SCHEDULED_STEPS: u64 = 4;
 
 impl AuditTarget {
-    /// Returns the subject of a method with its defaults.
+    /// Creates the target of a method with its defaults.
     fn of_method(method: Box<dyn Method>) -> Self {
         let descriptor = method.descriptor();
         let settings = Settings { options: Options::default(), steps: SCHEDULED_STEPS };
@@ -161,8 +161,8 @@ impl AuditTarget {
     }
 }
 
-/// Returns all that can be audited by name: every private method of the registry, variants of
-/// methods, and controls.
+/// Returns all audit targets: every private method of the registry, variants of methods, and
+/// controls.
 pub fn targets() -> Vec<AuditTarget> {
     let is_variant = |name: &str| VARIANTS.iter().any(|variant| variant.name == name);
     let private = methods::methods().into_iter().filter(|method| {

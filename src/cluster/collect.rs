@@ -82,8 +82,8 @@ impl ClusterSession<'_> {
         Ok(())
     }
 
-    /// Returns the entries of runs that were trained twice with other bits. Each is a release of
-    /// its own.
+    /// Returns the ledger entries of second trainings whose results differ in their bits from the
+    /// stored run. Each is a release of its own.
     fn set_aside<'a>(
         &self,
         folders: Vec<std::path::PathBuf>,

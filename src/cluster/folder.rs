@@ -122,7 +122,7 @@ impl GridFolder {
         Ok(())
     }
 
-    /// Keeps other submitters of the same grid away until the result is dropped.
+    /// Locks the grid against other submitters until the returned file is dropped.
     ///
     /// # Errors
     /// `Io` if another process has the lock, or files can't be locked here.
@@ -156,7 +156,8 @@ impl GridFolder {
         self.path.join(name)
     }
 
-    /// Returns a folder for a second training of a run that has other bits than the first.
+    /// Returns a new path for a second training of a run whose results differ in their bits from
+    /// the first.
     pub(crate) fn new_conflict_path(&self, attempt: &str) -> Result<PathBuf> {
         Ok(self.path.join("aside").join(format!("{attempt}.{}", host::unique_id()?)))
     }

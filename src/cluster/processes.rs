@@ -12,8 +12,8 @@ use super::folder::JobArray;
 use crate::show::CELL_VARIABLES;
 use crate::{Error, Result};
 
-/// Runs the scripts of arrays in child processes, each with its share of the threads. Processes
-/// that run when this is dropped are asked to stop, and waited for.
+/// Batch system that runs the scripts of arrays in child processes, each with its share of the
+/// threads. On drop, it asks the running processes to stop and waits for them.
 #[derive(Debug)]
 pub(super) struct Processes {
     at_once: usize,

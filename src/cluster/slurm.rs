@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::folder::{GridFolder, JobArray};
 use crate::{Error, ErrorKind, Result, program};
 
-/// Settings of the Slurm jobs that train the runs of a grid. Settings that are not made are those
-/// of the cluster.
+/// Settings of the Slurm jobs that train the runs of a grid. A setting that is left out has the
+/// cluster's default.
 ///
 /// ```
 /// use epsilab::prelude::*;
@@ -27,7 +27,7 @@ pub struct Slurm {
 }
 
 impl Slurm {
-    /// Creates jobs with the settings of the cluster.
+    /// Creates jobs with the default settings of the cluster.
     pub fn new() -> Self {
         Self::default()
     }
@@ -248,8 +248,7 @@ fn seconds(limit: &str) -> Option<u64> {
     Some(((days.unwrap_or(0) * 24 + hours) * 60 + minutes) * 60 + seconds)
 }
 
-/// Returns the program of the nodes, if the submitter is this program: itself, or `epsilab` beside
-/// it.
+/// Returns the path of `epsilab` in the folder of the program `this`, which may be that program.
 fn worker_beside(this: &Path) -> Result<PathBuf> {
     let program = this.with_file_name(format!("epsilab{}", std::env::consts::EXE_SUFFIX));
     if program.is_file() {

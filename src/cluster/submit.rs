@@ -36,11 +36,11 @@ pub struct SubmissionSummary {
     pub waiting: usize,
     /// Numbers of the new jobs.
     pub jobs: Vec<u64>,
-    /// Script of the first array; a `dry_run` does nothing else.
+    /// Script of the first array; `None` if no run is missing.
     pub script: Option<String>,
 }
 
-/// A grid, its data and its store.
+/// Grid with its data, store and batch system.
 pub(super) struct ClusterSession<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) slurm: &'a Slurm,
@@ -60,7 +60,7 @@ pub(super) struct RunSpec {
 /// The different runs of a grid.
 pub(super) struct DistinctRuns {
     pub(super) wanted: Vec<RunSpec>,
-    /// The first model, which has the shape of all.
+    /// Initial model of seed 0; those of the other seeds have the same layers.
     first: Model,
     pub(super) folder: GridFolder,
 }
@@ -70,7 +70,9 @@ impl ClusterSession<'_> {
     ///
     /// # Errors
     /// `Setting` for what a worker on another machine can't have: masks that are made from examples
-    /// before the run, modules of the user, devices by name.
+    /// before the run, modules of the user, devices by name, methods of another crate without a
+    /// program of the workers; also for a private selection. As checking and planning the
+    /// experiment.
     pub(super) fn distinct_runs(&self) -> Result<DistinctRuns> {
         self.experiment.check()?;
         let first = self.build.model(0)?;

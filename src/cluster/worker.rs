@@ -22,8 +22,8 @@ pub struct WorkerSummary {
     pub trained: usize,
     /// Number of runs that were stored already.
     pub found: usize,
-    /// Number of runs that the worker trained although another worker has stored them with other
-    /// bits. They are set aside.
+    /// Number of runs that the worker trained and set aside, because another worker has stored them
+    /// with results that differ in their bits.
     pub aside: usize,
     /// Errors of the other runs.
     pub errors: Vec<Error>,

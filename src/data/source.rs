@@ -58,7 +58,7 @@ impl BatchSource {
         Self { placed: Some(placed), ..self }
     }
 
-    /// Returns the data set.
+    /// Returns the examples of the data set that the batch is taken from.
     pub(crate) fn examples(&self) -> &Examples {
         &self.examples
     }

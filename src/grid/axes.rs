@@ -11,11 +11,11 @@ use crate::privacy::{Delta, Epsilon, Trials};
 use crate::train::Run;
 use crate::{Error, ErrorKind, Result};
 
-/// The axes of an accuracy grid: methods, epsilons, pruning rates, dropping rates, seeds. It is an
-/// [`Experiment`] with a case for each combination that a method can have.
+/// The axes of an accuracy grid: methods, epsilons, pruning rates, dropping rates, seeds. It makes
+/// an [`Experiment`] with a case for each combination that a method can have.
 ///
-/// A private method has one case per epsilon, another one is for all epsilons together. A method
-/// that takes masks has one case per pruning rate and dropping rate.
+/// A private method has one case per epsilon, and a method without privacy one case in all. A
+/// method that takes masks has one case per pruning rate and dropping rate.
 ///
 /// ```
 /// use epsilab::prelude::*;
@@ -203,7 +203,7 @@ impl Grid {
         self.experiment()?.run(model, data)
     }
 
-    /// Trains every run that is not stored yet, as [`Experiment::run_watched`].
+    /// Trains every run that is not stored yet, with an observer, as [`Experiment::run_watched`].
     ///
     /// # Errors
     /// As [`check`](Self::check) and [`Experiment::run`].

@@ -106,8 +106,9 @@ impl Experiment {
     /// Checks the settings as far as no data is needed.
     ///
     /// # Errors
-    /// Kind `Setting` without cases, seeds or jobs, for a case with a seed, with `.fresh()` or with
-    /// a mask that its method can't have, and for several seeds of a private selection.
+    /// Kind `Setting` without cases, seeds or jobs, for more than 10,000 seeds, for a case with a
+    /// seed, with `.fresh()` or with a mask that its method can't have, and for several seeds of a
+    /// private selection.
     pub fn check(&self) -> Result<()> {
         if self.cases.is_empty() {
             let why = "an experiment without cases has no runs";

@@ -26,7 +26,7 @@ pub struct GridProgress<'a> {
     /// secret.
     pub seconds: Option<f64>,
     /// Estimated seconds until the end, from the runs trained so far; `None` before the first of
-    /// them.
+    /// them and where [`seconds`](Self::seconds) is `None`.
     pub seconds_left: Option<f64>,
     /// All cells with the runs that are finished so far.
     pub cells: &'a [CellResult],

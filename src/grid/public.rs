@@ -4,7 +4,7 @@
 //! examples could use it to test for one. In files for others, runs have their random labels.
 
 /// Returns a message without ids of runs and hashes of data: words of 16 or more hexadecimal digits
-/// are removed.
+/// are replaced by `(name kept back)`, except for the decimals of a number.
 pub fn redact_hashes(text: &str) -> String {
     let is_hash = |word: &str| word.len() >= 16 && word.bytes().all(|b| b.is_ascii_hexdigit());
     let mut out = String::with_capacity(text.len());

@@ -143,8 +143,9 @@ impl CellResult {
         self.mean_over_runs(|run| run.seconds_per_epoch)
     }
 
-    /// Returns the difference of the cell's accuracies to those of another cell, over the seeds
-    /// that both have and that gave both the same initial model; `None` if there is no such seed.
+    /// Returns the difference of the cell's accuracies to those of another cell, paired by seed;
+    /// `None` if no seed has an accuracy in both. In one grid, runs of one seed begin with the same
+    /// initial model.
     pub fn difference(&self, baseline: &Self) -> Option<PairedDifference> {
         let accuracy = |run: &CellRun| run.accuracy.map(|accuracy| (run.seed, accuracy));
         let known: HashMap<u64, f64> = baseline.runs.iter().filter_map(accuracy).collect();
@@ -267,7 +268,8 @@ impl GridResult {
         &self.0.model
     }
 
-    /// Returns the cells: by method, then epsilon, pruning rate and dropping rate.
+    /// Returns the cells in the order of the cases; those of a [`Grid`](super::Grid) by method,
+    /// then epsilon, pruning rate and dropping rate.
     pub fn cells(&self) -> &[CellResult] {
         &self.0.cells
     }

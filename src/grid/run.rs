@@ -19,7 +19,11 @@ use crate::store::{LedgerCache, RunStore};
 use crate::train::{InterruptGuard, Run};
 use crate::{Error, ErrorKind, Result};
 
-/// Trains every run that is not in the store.
+/// Trains every run that is not in the store, and returns the result of all runs.
+///
+/// # Errors
+///
+/// As [`Experiment::run`].
 pub(crate) fn run_grid(
     experiment: &Experiment,
     build: &dyn ModelFactory,
@@ -217,7 +221,7 @@ impl<'a> GridScheduler<'a> {
     /// can't be planned end here.
     ///
     /// # Errors
-    /// As building a model and as [`complete`](Self::complete).
+    /// As building the model of a seed.
     pub(super) fn next_action(&mut self) -> Result<SchedulerAction> {
         loop {
             if self.interrupt.should_stop() {

@@ -23,7 +23,7 @@ const STEPS: (u64, u64) = (2, 20);
 /// and the timing is rough.
 const WORTHWHILE: f64 = 1.03;
 
-/// Allocation of threads and devices: one share per run at a time.
+/// Allocation of threads and devices to the runs that are trained at once.
 pub(super) struct JobAllocation {
     pub(super) jobs: Vec<JobResources>,
     /// Description of the allocation that was found.

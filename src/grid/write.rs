@@ -70,7 +70,7 @@ pub fn csv(results: &[GridResult]) -> Result<String> {
 
 /// Formats several results as Markdown: for each method and epsilon a table of mean ± standard
 /// deviation in percent, with pruning rates as rows and dropping rates as columns, then the notes.
-/// Results without several rates are one table.
+/// Results without several rates, or with further columns, are one table.
 pub fn markdown(results: &[GridResult]) -> String {
     results.iter().map(markdown_section).collect::<Vec<_>>().join("\n")
 }

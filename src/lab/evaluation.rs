@@ -34,8 +34,8 @@ impl Run {
         predictions(&self.model(), evaluation_coverage(self, data), data)
     }
 
-    /// Returns the confusion matrix of the test part: the number of examples of each class that
-    /// the model gives each class.
+    /// Returns the confusion matrix of the test part: for each true class, the number of examples
+    /// that the model assigns to each class.
     ///
     /// ```no_run
     /// # use epsilab::prelude::*;

@@ -119,7 +119,7 @@ impl Row {
 }
 
 impl LedgerView {
-    /// Returns the number of data sets with charges.
+    /// Returns the number of data sets that have a ledger.
     pub fn data_sets(&self) -> usize {
         self.rows.len()
     }
@@ -167,6 +167,10 @@ impl LedgerView {
     /// for one. `epsilon` is of all events together, and `null` if one of them has no guarantee
     /// (`why` says so then). A run with `stopped_early` is charged for the steps it took;
     /// `closing_note` has the condition under which that holds.
+    ///
+    /// # Errors
+    ///
+    /// None at present.
     pub fn to_json(&self) -> Result<String> {
         Ok(export::to_json(&self.rows.iter().map(|row| &row.export).collect::<Vec<_>>()))
     }

@@ -27,9 +27,9 @@ impl DpSnip {
     ///
     /// # Errors
     /// Kind `Setting` for numbers out of range, a share (which needs a run), an epsilon without a
-    /// delta, or a model that does not fit; kind `Ledger` if the data's budget does not allow it
-    /// or the ledger can't be trusted: nothing is released then. What reading the examples says
-    /// comes after the charge, which stays.
+    /// delta, or a model that does not fit; kind `Ledger` if the data's budget does not allow it or
+    /// the ledger can't be trusted: nothing is released then. Errors of reading the examples come
+    /// after the charge, which stays.
     pub fn mask(&self, model: &Model, data: &Dataset) -> Result<Mask> {
         mask_in(&RunStore::open(home())?, self, model, data)
     }

@@ -7,7 +7,7 @@ use crate::{Error, Result};
 /// A type that a notebook's parameter can have: integers, floats, `bool`, `String`,
 /// `&'static str`, and `Vec` and `Option` of these.
 pub trait NotebookParameter: Sized {
-    /// Returns the name of a value of the type in an error.
+    /// Describes the values of the type, for error messages.
     #[doc(hidden)]
     fn description() -> String;
 

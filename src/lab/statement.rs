@@ -137,7 +137,8 @@ fn describe_bound(privacy: &Privacy) -> String {
     }
 }
 
-/// Returns the headline accountant's answer, if it is the recorded epsilon.
+/// Returns the headline accountant's answer if it equals the recorded epsilon, otherwise the
+/// recorded epsilon alone.
 fn recompute_spent(
     epsilon: f64,
     relation: NeighbouringRelation,

@@ -55,7 +55,7 @@ pub(crate) fn load_or_train(
 /// run has been stored.
 ///
 /// # Errors
-/// As [`train::fit`].
+/// As [`train::fit`]; as the checks of free space, the ledger and the checkpoint.
 pub(crate) fn train_and_store(
     store: &RunStore,
     fit: Fit<'_>,
@@ -113,7 +113,7 @@ pub(crate) fn train_as(
     train_and_store(store, fit, observer)
 }
 
-/// Returns the error of storing a run that was trained and charged.
+/// Adds to an error of storing that the run was trained and charged, and how to make room.
 fn not_stored(error: Error) -> Error {
     let fix = "free space in the project's folder, or set EPSILAB_HOME to a folder on another file \
                system";
@@ -123,7 +123,7 @@ fn not_stored(error: Error) -> Error {
     )
 }
 
-/// Storage of a run that another process has charged.
+/// Terms under which a run is stored that another process has charged.
 pub(crate) struct PrechargedAttempt<'a> {
     /// Whether another process may have taken steps under the same entry that were rounded
     /// differently.

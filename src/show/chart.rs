@@ -78,7 +78,7 @@ impl Chart {
         Self { warning: Some(warning.into()), ..self }
     }
 
-    /// Appends a text to the text format, such as a table of the values drawn.
+    /// Sets a text that is appended to the text format, such as a table of the values drawn.
     pub fn details(self, text: impl Into<String>) -> Self {
         Self { details: text.into(), ..self }
     }

@@ -60,8 +60,8 @@ impl<M: Method + Clone + 'static> TuningResult<M> {
         method
     }
 
-    /// Creates a private selection around the settings found on public data: learning rates that
-    /// differ from it by these factors, at the same clip norm.
+    /// Creates a private selection around the settings found on public data. Its candidates have
+    /// the learning rate that was found times each of these factors, and the same clip norm.
     ///
     /// # Guarantee
     /// As [`PrivateSelection`], if the public data are public.

@@ -240,7 +240,8 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
         }
     }
 
-    /// Returns a case with the private plan's noise multiplier, batches and steps.
+    /// Returns a case of the method with noise. With public data it has the private plan's noise
+    /// multiplier, delta and steps; on the private data it keeps the method's own settings.
     fn noisy_plan(&self, learning_rate: f64, clip: Option<f64>) -> Case {
         let mut method = self.tuning.method.clone();
         let settings = method.settings_mut();

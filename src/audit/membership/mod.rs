@@ -44,7 +44,8 @@ pub struct MembershipReport {
     pub members: usize,
     /// Number of non-members.
     pub non_members: usize,
-    /// Area under the curve: the probability that a member scores higher than a non-member.
+    /// Area under the ROC curve: the probability that a member scores higher than a non-member,
+    /// where ties count half.
     pub auc: f64,
     /// Interval of 95 % for `auc` (DeLong, DeLong, Clarke-Pearson, 1988).
     pub auc_interval: (f64, f64),
@@ -178,7 +179,7 @@ impl MembershipReport {
     }
 }
 
-/// Computes the area under the curve and its standard error.
+/// Computes the area under the ROC curve and its standard error.
 fn auc(members: &[f64], non_members: &[f64]) -> (f64, f64) {
     // The fraction of the others below each value; ties count half.
     let below = |values: &[f64], others: &[f64]| -> Vec<f64> {

@@ -141,7 +141,7 @@ impl Augment {
         Ok((features, labels))
     }
 
-    /// Appends what [`batch`](Self::batch) makes of examples of a shape that it applies to.
+    /// Appends the features that [`batch`](Self::batch) returns. The shape must have been checked.
     /// `unread` decides about examples that can't be read.
     ///
     /// # Errors

@@ -57,11 +57,11 @@ impl Dataset {
     /// Limits the data set to about `train` of the training examples and the first `test` test
     /// examples, for quick trials; all of them if there are fewer.
     ///
-    /// Each of N training examples is kept with probability `train / N`, decided by a hash of its
-    /// own content, so the selection is the same on every machine. The number of kept examples is
-    /// random, with mean `train` and standard deviation at most its square root, and may be zero;
-    /// [`train().len()`](Self::train) and [`source`](Self::source) state it. The result has its own
-    /// [`hash`](Self::hash) but the ledger of the whole.
+    /// Each of N training examples is kept with probability `train / N` (at least 1 / N), decided
+    /// by a hash of its own content, so the selection is the same on every machine. The number of
+    /// kept examples is random, with mean `train` and standard deviation at most its square root,
+    /// and may be zero; [`train().len()`](Self::train) and [`source`](Self::source) state it. The
+    /// result has its own [`hash`](Self::hash) but the ledger of the whole.
     ///
     /// # Guarantee
     /// As [`split`](Self::split): adding or removing an example changes the selection of no other.

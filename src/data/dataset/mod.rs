@@ -176,7 +176,7 @@ impl Dataset {
         &self.inner.about.name
     }
 
-    /// Returns one sentence on where the data came from.
+    /// Returns where the data came from and how they were prepared, in words.
     pub fn source(&self) -> &str {
         &self.inner.about.source
     }

@@ -44,7 +44,7 @@ impl Spectrum {
     }
 }
 
-/// A random image.
+/// Random noise with one value per point of the image.
 pub(super) struct Noise<'a> {
     law: &'a Spectrum,
     lattices: [Vec<f32>; OCTAVES],

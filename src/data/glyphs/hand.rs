@@ -12,7 +12,7 @@ use crate::data::canvas::turn;
 use crate::data::drawn;
 use crate::data::forms::Point;
 
-/// The random parameters of one glyph.
+/// Renderer of glyphs, which draws the random variations from one stream.
 pub(super) struct GlyphRenderer {
     rng: ChaCha8Rng,
 }

@@ -7,7 +7,7 @@ pub(super) const SIDE: usize = 28;
 /// Pixels of a glyph.
 pub(super) const PIXELS: usize = SIDE * SIDE;
 
-/// Position and width of the pen in pixels.
+/// Position and radius of the pen, in pixels.
 #[derive(Clone, Copy)]
 pub(super) struct Dot {
     pub(super) at: (f32, f32),

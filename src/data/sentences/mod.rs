@@ -13,8 +13,8 @@ use words::{ENDS, OPENINGS, TOPICS, Topic, WordList};
 /// Token ids per example; longer sentences are truncated.
 const LENGTH: usize = 24;
 
-/// Returns synthetic English sentences on four topics: 8,000 for training and 2,000 for testing,
-/// 24 words each.
+/// Returns synthetic English sentences on four topics: 8,000 for training and 2,000 for testing, 24
+/// token ids each.
 ///
 /// Templates are filled with words of the topics, with noise: 10 % of these words are of a random
 /// topic, and one in twenty of all words is missing. Half of the sentences mention two topics, and

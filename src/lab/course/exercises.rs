@@ -133,7 +133,7 @@ pub fn exercise_names() -> impl Iterator<Item = &'static str> {
 /// of your own there is [`check`].
 ///
 /// # Errors
-/// If no exercise has this name.
+/// `Setting` if no exercise has this name; as computing the right answer.
 pub fn exercise(name: &str, answer: f64) -> Result<Checked> {
     let Some((_, right, hint)) = EXERCISES.iter().find(|(known, ..)| *known == name) else {
         let names: Vec<&str> = exercise_names().collect();

@@ -55,7 +55,7 @@ enum Block {
     Prose(String, Coverage),
     Table(Table),
     Figure(Box<MimeBundle>),
-    /// A file, such as a plan.
+    /// Text that is shown verbatim: a file, such as a plan, or a command.
     Code(String, Coverage),
 }
 
@@ -110,9 +110,9 @@ impl Run {
 }
 
 impl RunList {
-    /// Returns a report of a stored run of this list, finished or not. It needs neither model nor
-    /// data, so it does not take for public what the present call could declare to be: start and
-    /// data count as private. [`Run::report`] knows more.
+    /// Returns a report of a stored run of this list, finished or not. It reads neither model nor
+    /// data, so it can't know whether the initial parameters and the data are public, and treats
+    /// both as private. [`Run::report`] knows more.
     ///
     /// # Errors
     /// As [`record`](Self::record); `Ledger` if the ledger of its data is damaged or does not

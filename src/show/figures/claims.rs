@@ -27,7 +27,7 @@ pub struct EpsilonClaim {
 }
 
 impl EpsilonClaim {
-    /// Creates a method without any epsilon so far.
+    /// Creates the entry of a method, without any epsilon.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), claimed: None, proved: None, audited: None, refuted: false }
     }
@@ -66,7 +66,7 @@ impl EpsilonClaim {
         said
     }
 
-    /// Formats the values: bounds from above are rounded up, the bound from below is rounded down.
+    /// Formats the values: claimed and proved epsilons are rounded up, the lower bound down.
     fn formatted_values(&self) -> [Option<String>; 3] {
         let audited = self.audited.map(|bound| RoundedDown(bound).to_string());
         [self.claimed.map(format::eps), self.proved.map(format::eps), audited]

@@ -16,8 +16,8 @@ const LAWS: [(&str, TrialConstructor); 3] = [
 ];
 
 /// Plots the epsilon of the best of a random number of trials over their mean number, by law,
-/// beside that of as many trials that are all shown (Papernot and Steinke, 2022). `trial` is what
-/// one trial releases.
+/// beside that of as many trials that are all shown (Papernot and Steinke, 2022). `trial` is the
+/// event of one trial.
 ///
 /// # Errors
 /// `Setting` for a number outside its range; `Accounting` if RDP does not support the trial.

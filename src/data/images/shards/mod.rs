@@ -31,7 +31,7 @@ const NAMES: &str = "classes.txt";
 /// and [`Dataset::source`] says which one was found:
 ///
 /// - `train/*.tar` and, optionally, `test/*.tar` (or `val/`; where both exist, `val/` is not read);
-/// - `*.tar`, where there is no `train/`. Where names of shards contain `test`, `val` or
+/// - `*.tar`, where there is no `train/`. Where names of shards contain `test`, `val`, `valid` or
 ///   `validation` as a word, these are the test part, and the names of all others contain `train`.
 ///   Otherwise all images are training examples, and [`Dataset::split`] makes a test part.
 ///

@@ -91,7 +91,7 @@ impl Guide {
         Table::new(["cell", "what it does"]).rows(rows).caption("lab::scaffold(\"...\")?")
     }
 
-    /// Returns the methods with their sources as a table.
+    /// Returns the methods with their summaries as a table.
     pub(crate) fn methods(&self) -> Table {
         let known = methods().into_iter().map(|method| method.descriptor());
         let rows = known.map(|known| [known.name, known.summary]);

@@ -134,13 +134,14 @@ fn runs_with_epsilon(points: &[RunPoint]) -> Result<Vec<(f64, &RunPoint)>> {
     Ok(all)
 }
 
-/// Returns the series by name.
+/// Returns the names of the series, sorted, each once.
 fn series_names<'p>(all: &[(f64, &'p RunPoint)]) -> Vec<&'p str> {
     let names: BTreeSet<&str> = all.iter().map(|(_, point)| point.series.as_str()).collect();
     names.into_iter().collect()
 }
 
-/// Returns the panel with the mean accuracy of the runs without a guarantee.
+/// Creates the accuracy panel, with a reference line at the mean accuracy of the runs that have
+/// neither an epsilon nor a target.
 fn accuracy_panel(points: &[RunPoint]) -> Panel {
     let coverage = points.iter().map(|point| point.coverage).fold(Coverage::Public, Coverage::max);
     let panel = with_coverage_badge(Panel::new("test accuracy").percent(), coverage);
@@ -170,7 +171,8 @@ fn epsilon_chart(title: String, points: &[RunPoint], panel: Panel) -> Chart {
     }
 }
 
-/// Returns the runs that no run with the same or a smaller epsilon exceeds in accuracy.
+/// Returns (epsilon, accuracy) of the runs that no run with the same or a smaller epsilon exceeds
+/// in accuracy.
 fn pareto_front(all: &[(f64, &RunPoint)]) -> Vec<(f64, f64)> {
     let mut front: Vec<(f64, f64)> = Vec::new();
     for (epsilon, point) in all {
