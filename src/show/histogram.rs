@@ -10,7 +10,7 @@ use serde_json::Value;
 
 pub(super) const BINS: usize = 28;
 
-/// Histograms of values on a common logarithmic axis, which a threshold tells apart.
+/// Histograms on a common logarithmic axis, of values in two classes that a threshold separates.
 pub(super) struct Histograms {
     /// Name of the values: `score`.
     pub name: &'static str,

@@ -76,7 +76,7 @@ pub fn run_figure(run: &Run) -> MimeBundle {
     bundle
 }
 
-/// Returns the figure of a run without a word on whether it is shown again.
+/// Returns the figure of a run from its record, without the note that it is shown again.
 pub(crate) fn figure_from_record(record: &RunRecord) -> MimeBundle {
     run_bundle(&run_title(record), &record_curve(record, None), true)
 }

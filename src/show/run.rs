@@ -148,8 +148,9 @@ pub fn run_chart(title: &str, curve: &RunSnapshot) -> Chart {
     chart.x_range(0.0, curve.total_steps.max(curve.step()))
 }
 
-/// Returns the loss of private runs of this coverage. On public data, the badge says what holds
-/// for private data.
+/// Returns the panel of the training loss of private runs, with the badge. Its coverage is
+/// `NotCovered`, or `Public` if `coverage` is: there the badge tells of the same run on private
+/// data.
 pub(super) fn private_loss(panel: Panel, coverage: Coverage) -> Panel {
     panel.not_covered().coverage(Coverage::for_raw_data(coverage != Coverage::Public))
 }

@@ -56,8 +56,12 @@ pub struct EpsilonArgs {
 
 /// Runs `epsilon`.
 ///
-/// If an accountant refuses the event, the output says so (`null` and `why` with `--json`). A
-/// number out of range is an error.
+/// With `--json`, a refusal by the chosen accountant is part of the output (`null` and `why`).
+///
+/// # Errors
+///
+/// `Accounting` for such a refusal without `--json`; `Setting` for a number out of range; as
+/// reading the event file.
 pub fn epsilon(args: EpsilonArgs) -> Result<()> {
     stdout::print_line(&epsilon_output(&args)?)
 }

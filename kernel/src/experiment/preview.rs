@@ -79,7 +79,7 @@ impl Preview {
 /// unless they are named (`is_named`).
 ///
 /// # Errors
-/// Errors of writing; those of cases are said in their rows.
+/// Errors of writing; those of cases are in their rows.
 pub fn show(
     experiments: &[Experiment],
     is_named: bool,
@@ -135,7 +135,7 @@ fn epsilon(plan: &Plan, rdp: &Rdp) -> Option<f64> {
 }
 
 /// Computes the noise multiplier for the target of a plan; `None` without a target, and for plans
-/// of which it is not the only number.
+/// whose releases are not a single Poisson-sampled Gaussian event.
 fn rdp_noise_multiplier(plan: &Plan, rdp: &Rdp) -> Option<f64> {
     let privacy = plan.privacy()?;
     let (Epsilon(target), [Event::PoissonGaussian { sampling_rate, steps, .. }]) =

@@ -25,7 +25,7 @@ pub enum Engine {
     Slurm,
 }
 
-/// One part of what is done on a cluster.
+/// Part of the work on a cluster.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Charge and submit the runs that are neither stored nor waiting.

@@ -27,7 +27,7 @@ pub struct PictureSource<'a> {
 pub fn render(source: &str, place: &PictureSource<'_>) -> String {
     let mut events: Vec<Event<'_>> = Vec::new();
     let mut parser = parser(source);
-    // Where the heading begins that is not ended, and its text.
+    // Index of the event that begins the open heading, and the heading's text so far.
     let mut heading: Option<(usize, String)> = None;
     while let Some(event) = parser.next() {
         if let (Some((_, text)), Event::Text(t) | Event::Code(t)) = (&mut heading, &event) {

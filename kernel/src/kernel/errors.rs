@@ -19,7 +19,7 @@ use crate::pattern::{Pattern, pattern};
 /// The content of an `error` message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellFailure {
-    /// Kind of failure: `CompileError`, `Panic`, `Error`, `Crash`, `InterruptOutcome`,
+    /// Kind of failure: `CompileError`, `Panic`, `Error`, `Crash`, `Interrupted`, `InputError`,
     /// `KernelError`.
     pub name: &'static str,
     /// Failure in one line.

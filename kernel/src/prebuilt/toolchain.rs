@@ -74,7 +74,7 @@ impl Toolchain {
         self.sysroot.join("lib/rustlib").join(&self.host).join("lib")
     }
 
-    /// Returns the folder of the sources of the standard library, if they are installed.
+    /// Returns the folder of the sources of the standard library, which need not be installed.
     pub fn library_sources(&self) -> PathBuf {
         self.sysroot.join("lib/rustlib/src/rust/library")
     }

@@ -24,7 +24,7 @@ const POINTS: f64 = 15.0;
 /// Units of durations.
 const DURATIONS: [&str; 8] = ["ns", "µs", "ms", "s", "min", "h", "seconds", "minutes"];
 
-/// How the texts of a cell are compared.
+/// Tolerance of the comparison of a cell's texts.
 #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
 enum Tolerance {
     Exact,

@@ -15,7 +15,7 @@ use crate::prebuilt::hex;
 /// Name of this kernel in notebooks.
 pub const KERNEL: &str = "epsilab";
 
-/// A notebook of format 4 for this kernel, ready to be executed.
+/// A notebook of format 4, as JSON whose form was checked.
 #[derive(Clone, Debug)]
 pub struct Notebook {
     json: Value,

@@ -1,5 +1,5 @@
-//! A kernel for one notebook: started as a child process and used through the Jupyter protocol. Its
-//! end is noticed at any time.
+//! A kernel for one notebook: started as a child process and used through the Jupyter protocol.
+//! Detects the kernel's exit at any time.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -312,7 +312,7 @@ fn note_missing_test_part(data: &Dataset) {
 /// Returns an error for a plan that freezes parts that the model does not have.
 ///
 /// # Errors
-/// As [`FreezeConfig::frozen_flags`](epsilab::mask::Freezing::of).
+/// As [`FreezeConfig::frozen_flags`](epsilab::mask::FreezeConfig::frozen_flags).
 pub fn check_freezing(plan: &Plan, model: &Model) -> Result<()> {
     match plan.freezing() {
         freezing if freezing.is_empty() => Ok(()),
