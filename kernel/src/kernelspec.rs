@@ -72,6 +72,9 @@ impl KernelKind {
 
 /// Checks a name by the rules of Jupyter and two of our own. Returns it in lower case, as Jupyter
 /// stores it.
+///
+/// # Errors
+/// Kind `Setting` for a name that Jupyter does not allow, one of dots only, and `rust`.
 pub fn validate_name(name: &str) -> Result<String> {
     let wrong = |why: &str| {
         Err(Error::setting("--name", format!("{name:?}"), why)

@@ -109,7 +109,7 @@ pub enum Command {
     Stock(ConnectionArgs),
 }
 
-/// Where a kernel meets its clients.
+/// Connection of a kernel to its clients.
 #[derive(Args, Debug)]
 pub struct ConnectionArgs {
     /// The connection file that Jupyter wrote.
@@ -119,6 +119,9 @@ pub struct ConnectionArgs {
 
 impl Command {
     /// Runs the command.
+    ///
+    /// # Errors
+    /// As the command that is run.
     pub fn run(self) -> Result<ExitCode> {
         let done = |()| ExitCode::SUCCESS;
         match self {

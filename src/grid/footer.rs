@@ -53,7 +53,7 @@ pub(super) struct GridPrivacyCost {
 }
 
 impl GridPrivacyCost {
-    /// Collects the charges of these runs, for the [`TightestAccountant`] accountant.
+    /// Collects the charges of these runs, for the [`TightestAccountant`].
     ///
     /// # Guarantee
     /// Neighbours: one training example added or removed. All settings are fixed before the first

@@ -135,14 +135,14 @@ pub(crate) struct PrechargedAttempt<'a> {
 /// Outcome of a run that another process has charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PrechargedOutcome {
-    /// It is in the store.
+    /// Run that was put into the store.
     Published,
-    /// A run with its id and its results was in the store.
+    /// Run whose id and results were already in the store.
     Known,
-    /// A run with other results was in the store, and this one was set aside.
+    /// Run that was set aside, because one with other results is in the store.
     Aside,
-    /// It was interrupted after `taken` further steps and is not stored. With checkpoints it goes
-    /// on from there.
+    /// Run that was interrupted after `taken` further steps and is not stored. With checkpoints it
+    /// goes on from there.
     Interrupted { taken: u64 },
 }
 

@@ -60,6 +60,11 @@ pub struct AccountingOptions {
 
 impl AccountingOptions {
     /// Checks the options `args` against the relation `of_file` of the event file.
+    ///
+    /// # Errors
+    /// Kind `Setting` for a relation that is not that of the file, for `--orders` that can't be
+    /// read, and for `--orders` with another accountant than `rdp` or another relation than
+    /// add-or-remove.
     pub fn from_args(args: &AccountingArgs, of_file: Option<NeighbouringRelation>) -> Result<Self> {
         let named = args.neighbouring.map(|relation| match relation {
             NeighbouringChoice::AddOrRemove => NeighbouringRelation::AddOrRemoveOne,

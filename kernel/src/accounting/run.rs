@@ -36,6 +36,10 @@ pub struct TrainingSpec {
 
 impl TrainingSpec {
     /// Checks the arguments and derives the length of the run.
+    ///
+    /// # Errors
+    /// Kind `Setting` unless exactly one of `--steps` and `--epochs` is given, and for a schedule
+    /// that can't be read.
     pub fn from_args(args: &TrainingSpecArgs) -> Result<Self> {
         let wrong = |what: &str, why: &str, fix: &str| {
             Err(Error::new(ErrorKind::Setting, what, why).fix(fix))

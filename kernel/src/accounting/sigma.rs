@@ -31,7 +31,12 @@ pub struct SigmaArgs {
     pub json: bool,
 }
 
-/// Runs `sigma`. Fails if no accountant proves that some noise reaches the target.
+/// Runs `sigma`: prints the noise multiplier for a target epsilon.
+///
+/// # Errors
+/// Kind `Setting` for options that contradict each other or are out of range; `Accounting` if the
+/// accountant can't prove that some noise reaches the target, and for `gdp` with sampled steps;
+/// `Io` if stdout is closed.
 pub fn sigma(args: SigmaArgs) -> Result<()> {
     stdout::print_line(&sigma_output(&args)?)
 }

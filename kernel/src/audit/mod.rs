@@ -1,4 +1,6 @@
-//! The command `audit`: attacks that test whether a method is as private as its ledger says.
+//! The command `audit`: attacks that test whether a method is as private as its ledger says. The
+//! attacks are in `epsilab::audit`; here are the options, the exit codes, the printed report and,
+//! in `progress`, the progress bar. Begin with `audit`.
 
 mod progress;
 

@@ -1,4 +1,6 @@
-//! Command `doctor`: checks the installation and prints advice.
+//! Command `doctor`: checks the installation and prints advice. `devices` checks the devices,
+//! `ledgers` the ledgers, and `notebook` the toolchain, the lab of cells and Jupyter. Begin with
+//! `doctor`, which makes the checks one after the other.
 
 mod devices;
 mod ledgers;
@@ -75,7 +77,8 @@ impl Check {
     }
 }
 
-/// Runs all checks and prints the results. Builds and changes nothing.
+/// Runs all checks and prints the results. Builds and changes nothing. With `--shared`, only tests
+/// that folder, to which the test writes.
 ///
 /// # Errors
 /// Only if stdout is closed. Problems that are found are part of the output.

@@ -307,6 +307,9 @@ fn is_value(spec: &SettingSpec, text: &str) -> bool {
 
 /// Removes options that the method of a case does not have and that are there for the cases of
 /// other methods.
+///
+/// # Errors
+/// Kind `Setting` if the options name no method, or one that does not exist.
 pub fn only_applicable(options: &mut Options) -> Result<()> {
     let name = options.get("method").map(words).and_then(|words| words.into_iter().next());
     let method = options::find_method(&name.unwrap_or_default())?;

@@ -13,7 +13,7 @@ use epsilab::{Error, ErrorKind, Result};
 
 use crate::{options, stdout};
 
-/// Who trains the runs.
+/// Executor of the runs.
 #[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
     /// This machine.

@@ -318,7 +318,11 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Appends all Rust sources below `dir`. Hidden and backup files are skipped.
+/// Appends all Rust sources below `dir`. Hidden files and folders are skipped, and all files that
+/// do not end in `.rs`.
+///
+/// # Errors
+/// A folder can't be read.
 pub fn collect_sources(dir: &Path, into: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;

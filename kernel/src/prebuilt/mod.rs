@@ -1,5 +1,7 @@
 //! The prebuilt lab that cells link: a dylib, the shim package around it, the list of all files,
-//! and a stamp that records the toolchain and the sources.
+//! and a stamp that records the toolchain and the sources. Begin with `ensure_built`, which builds
+//! the lab unless one matches this binary; `state` compares a lab with the binary, and `dylib` and
+//! `shim` make its parts.
 
 mod build_env;
 mod bundle;

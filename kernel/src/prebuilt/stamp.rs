@@ -52,6 +52,9 @@ impl Stamp {
 }
 
 /// Computes the SHA-256 of a file, in hexadecimal.
+///
+/// # Errors
+/// Kind `Io` if the file can't be read.
 pub fn sha256(path: &Path) -> Result<String> {
     let read = |path: &Path| -> std::io::Result<String> {
         let mut hash = Sha256::new();

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::run::notebook::{multiline_to_string, stored, string_to_multiline};
 
-/// What may stay beside outputs that are public or covered.
+/// Outputs that may stay beside those that are public or covered.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct RedactionRules {
     /// Keep text that nobody has marked: what cells print, plain values and errors.

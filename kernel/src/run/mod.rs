@@ -1,4 +1,7 @@
-//! The command `run`: executes notebooks without Jupyter or Python and writes the results.
+//! The command `run`: executes notebooks without Jupyter or Python and writes the results. Begin
+//! with `run`. A `job` takes one notebook from its file to its results: `notebook` reads and writes
+//! the file, `session` is the kernel, `execute` runs the cells in it, and `outputs` collects what
+//! they show.
 
 mod compare;
 mod execute;
@@ -68,7 +71,7 @@ pub struct RunArgs {
     pub interactive: bool,
 }
 
-/// How much a notebook computes.
+/// Amount of computation of a notebook.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub enum Profile {
     /// Seconds: checks that everything works.

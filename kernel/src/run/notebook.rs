@@ -180,6 +180,9 @@ impl Notebook {
     }
 
     /// Returns the text of the file, as Jupyter writes it: sorted keys, one space of indent.
+    ///
+    /// # Errors
+    /// Kind `Notebook` if the notebook can't be written as JSON; no such case is known.
     pub fn to_text(&self) -> Result<String> {
         let failed = |why: String| Error::new(ErrorKind::Notebook, "writing the notebook", why);
         let mut bytes = Vec::new();

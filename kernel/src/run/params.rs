@@ -16,6 +16,9 @@ const INSERTED: &str = "injected-parameters";
 pub type Param = (String, String);
 
 /// Reads a parameter: `NAME=VALUE`.
+///
+/// # Errors
+/// A message if there is no `=`, or if the text before it is not the name of a variable.
 pub fn read(text: &str) -> Result<Param, String> {
     let (name, value) =
         text.split_once('=').ok_or("a parameter is written NAME=VALUE, such as epochs=3")?;

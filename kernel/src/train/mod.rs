@@ -149,6 +149,9 @@ impl TrainArgs {
     }
 
     /// Returns the interval at which checkpoints are written, if it is given.
+    ///
+    /// # Errors
+    /// Kind `Setting` for a text that is no interval.
     pub fn checkpoint_interval(&self) -> Result<Option<CheckpointInterval>> {
         self.plan.text("checkpoint_every").map(str::parse).transpose()
     }
@@ -177,17 +180,26 @@ impl TrainArgs {
     }
 
     /// Returns the model before any training, as [`InitialModelArgs::untrained_model`].
+    ///
+    /// # Errors
+    /// As [`InitialModelArgs::untrained_model`].
     pub fn untrained(&self, data: &Dataset, seed: Option<u64>) -> Result<Model> {
         self.start.untrained_model(data, seed)
     }
 
     /// Returns the model at the start of the run, as [`InitialModelArgs::model`].
+    ///
+    /// # Errors
+    /// As [`InitialModelArgs::model`]; kind `Setting` for a precision that does not exist.
     pub fn model(&self, data: &Dataset, seed: Option<u64>) -> Result<ControlFlow<Run, Model>> {
         let device = self.plan.text("device");
         self.start.model(data, seed, device, self.precision()?)
     }
 
     /// Returns the requested device, if one is given.
+    ///
+    /// # Errors
+    /// Kind `Device` for a name that no device has.
     pub fn device(&self) -> Result<Option<DeviceSpec>> {
         self.plan.text("device").map(str::parse).transpose()
     }

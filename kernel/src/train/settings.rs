@@ -223,7 +223,10 @@ fn typed_name(spec: &SettingSpec, error: Error) -> Error {
     }
 }
 
-/// Returns the error of two options of which one determines the other.
+/// Refuses two options of which each determines the other.
+///
+/// # Errors
+/// Always, with kind `Setting`: call it where both options are given.
 pub fn check_exclusive(one: &str, other: &str) -> Result<()> {
     let what = format!("{one} and {other}");
     Err(Error::new(ErrorKind::Setting, what, "each of them decides the other")

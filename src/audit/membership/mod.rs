@@ -1,4 +1,6 @@
-//! Black-box membership inference on a finished model: loss threshold and LiRA.
+//! Black-box membership inference on a finished model: loss threshold and LiRA. Begin with
+//! `loss_threshold_attack`; `lira_attack` also needs shadow models. Both give a `MembershipReport`,
+//! which is evidence about average examples and no bound on epsilon.
 
 use std::fmt;
 

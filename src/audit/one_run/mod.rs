@@ -1,4 +1,6 @@
-//! Audits of one whole training run with many canaries.
+//! Audits of one whole training run with many canaries. Begin with `OneRunAudit` in `training`,
+//! which trains and guesses which canaries were in. `crowd` has the canaries and their scores,
+//! `bound` the lower bound on epsilon that the guesses give, and `report` the result.
 
 mod bound;
 mod crowd;

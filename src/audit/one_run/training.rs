@@ -54,7 +54,7 @@ impl OneRunAudit {
         Self { plan: plan.clone(), mechanism, canaries: None, guesses: None, seed: 0 }
     }
 
-    /// Plays another mechanism against the claim of the plan.
+    /// Sets another mechanism, which is tested against the claim of the plan.
     pub fn with_mechanism(
         self,
         make: impl Fn([u8; 32]) -> Result<Box<dyn Mechanism>> + Send + Sync + 'static,

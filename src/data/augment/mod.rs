@@ -1,5 +1,6 @@
 //! Augmentation multiplicity: several random copies of each image, whose gradients are averaged
-//! before clipping.
+//! before clipping. Begin with `Augment`, the settings: `Augment::batch` makes the copies on the
+//! processor, and `Augment::augment_on_device` on the device of a batch.
 
 use std::fmt;
 
@@ -52,7 +53,8 @@ impl Default for Augment {
 }
 
 impl Augment {
-    /// Creates one unchanged copy: the starting point of a custom augmentation.
+    /// Returns the augmentation that changes nothing, with one copy: the starting point of a custom
+    /// one.
     pub fn new() -> Self {
         Self { copies: 1, flip: false, crop: 0 }
     }

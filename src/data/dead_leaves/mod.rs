@@ -1,4 +1,6 @@
-//! Images from random processes: dead leaves over noise with a random spectrum.
+//! Images from random processes: dead leaves over noise with a random spectrum. Begin with
+//! `dead_leaves`, which makes the data set; `Process` is a class, and `noise` has the noise behind
+//! the leaves.
 
 mod noise;
 

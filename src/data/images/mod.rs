@@ -1,4 +1,7 @@
-//! Images in files: folders and tar shards. They are decoded when a batch needs them.
+//! Images in files: folders and tar shards. They are decoded when a batch needs them. Begin with
+//! `image_folder` and `tar_shards`, which list and check the images, with the settings
+//! `ImageOptions`. `ImageFiles` holds the list, and `gather` reads and decodes the images of a
+//! batch.
 
 mod damaged;
 mod decode;

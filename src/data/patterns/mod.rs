@@ -1,4 +1,5 @@
-//! Synthetic colour images of the shape of CIFAR-10, without a download.
+//! Synthetic colour images of the shape of CIFAR-10, without a download. Begin with `patterns`. The
+//! class of an image is its form, one of `FORMS`; all else in it is random.
 
 use rand::Rng;
 

@@ -1,4 +1,5 @@
-//! Synthetic sentences: a text data set without a download.
+//! Synthetic sentences: a text data set without a download. Begin with `sentences`. `words` has the
+//! topics, the templates' words and the vocabulary.
 
 mod words;
 

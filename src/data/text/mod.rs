@@ -1,4 +1,6 @@
-//! Texts: words become token ids, and each text a row of the same length.
+//! Texts: words become token ids, and each text a row of the same length. Begin with `text_csv`,
+//! `from_texts` or `ag_news`, which read texts. `TextOptions` has the length of the rows and the
+//! vocabulary; `tokens` splits a text into words, and `vocabulary` gives words their ids.
 
 mod ag_news;
 mod read;
@@ -16,9 +18,9 @@ use crate::{Error, Result};
 /// Options for the conversion of texts to features: the vocabulary, and the number of words used
 /// of each text.
 ///
-/// A text is split into [`tokenize`], each becomes its id in the [`Vocabulary`], and the row is
-/// truncated or padded with 0 at the end. Features are these ids as `f32` (exact: they are below
-/// 2^24), of shape `[length]`.
+/// A text is split into words by [`tokenize`], each word becomes its id in the [`Vocabulary`], and
+/// the row is truncated or padded with 0 at the end. Features are these ids as `f32` (exact: they
+/// are below 2^24), of shape `[length]`.
 ///
 /// ```
 /// use epsilab::data::{TextOptions, Vocabulary};

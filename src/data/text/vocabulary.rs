@@ -116,7 +116,7 @@ impl Vocabulary {
     }
 
     /// Creates a vocabulary from a public list of words with ids from 2 in this order; 1 is the id
-    /// of all other words. Each entry is split into [`tokenize`](super::tokenize) first;
+    /// of all other words. Each entry is first split into words by [`tokenize`](super::tokenize);
     /// duplicates are dropped.
     ///
     /// # Errors

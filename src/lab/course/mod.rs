@@ -1,4 +1,6 @@
-//! Course: overview of the library, cells to start from, exercises and their checks.
+//! Course: overview of the library, cells to start from, exercises and their checks. Begin with
+//! `help` in `guide`. `exercises` has the exercises of the notebooks with their answers, and
+//! `check` compares an answer with the right one.
 
 mod check;
 mod exercises;

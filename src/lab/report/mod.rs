@@ -1,4 +1,6 @@
-//! Reports of runs and grids as one file: HTML, Markdown or LaTeX.
+//! Reports of runs and grids as one file: HTML, Markdown or LaTeX. Begin with `Report`, a list of
+//! sections: `run` and `grid` write the sections, and `html`, `markdown` and `latex` the files.
+//! `export` writes ledgers without identifying the data.
 
 pub(super) mod export;
 mod grid;

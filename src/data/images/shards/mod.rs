@@ -1,4 +1,6 @@
-//! Tar shards in the layout of WebDataset, read in place.
+//! Tar shards in the layout of WebDataset, read in place. Begin with `tar_shards`. `parts` assigns
+//! shards to the training and the test part, `samples` finds the images of a shard with their
+//! labels, and `archive` lists the members of a tar file.
 
 mod archive;
 mod parts;

@@ -1,5 +1,6 @@
-//! Overview of the library, and where to start: `lab::help()`, `lab::scaffold(name)`,
-//! `lab::examples()`.
+//! Overview of the library, and where to start: `lab::help()` lists tasks, cells and methods,
+//! `lab::scaffold(name)` returns the code of a cell, and `lab::examples()` the notebooks. The code
+//! itself is in `cells`.
 
 mod cells;
 #[cfg(test)]
