@@ -52,7 +52,7 @@ pub mod cell_process {
         *LISTENING.lock().unwrap_or_else(PoisonError::into_inner) = Some(InterruptGuard::start());
     }
 
-    /// Ends the run of a cell.
+    /// Marks the end of a cell, which drops the guard of interrupts.
     #[unsafe(no_mangle)]
     extern "C" fn epsilab_end_cell() {
         *LISTENING.lock().unwrap_or_else(PoisonError::into_inner) = None;

@@ -1,5 +1,5 @@
-//! Check for JupyterLab as root: it ends at once unless its arguments or its settings allow that.
-//! The user gets the error before anything is built or installed.
+//! Check whether JupyterLab may run as root: JupyterLab ends at once as root unless its arguments
+//! or its settings allow that. The user gets the error before anything is built or installed.
 
 use std::path::{Path, PathBuf};
 

@@ -102,8 +102,7 @@ fn stop(child: &mut Child) {
     let _ = child.kill();
 }
 
-/// Makes the kernel send SIGTERM to the process when the thread that starts it ends, as by a
-/// crash.
+/// Makes Linux send SIGTERM to the process when the thread that starts it ends, as by a crash.
 #[cfg(target_os = "linux")]
 fn end_with_parent(command: &mut Command) {
     use std::os::unix::process::CommandExt;

@@ -100,8 +100,7 @@ impl Slurm {
 
     /// Sets the program of the workers; by default the program `epsilab` that runs, or the one
     /// beside it. For a method of another crate, it is a program that registers the method and
-    /// calls
-    /// [`run_worker`](super::run_worker).
+    /// calls [`run_worker`](super::run_worker).
     pub fn program(self, path: impl Into<PathBuf>) -> Self {
         Self { program: Some(path.into()), ..self }
     }
@@ -120,8 +119,9 @@ impl Slurm {
     /// Checks the settings.
     ///
     /// # Errors
-    /// `Setting` for a number that is zero, and for text of several lines, which would be further
-    /// commands.
+    /// `Setting` for a number that is zero, an interval of checkpoints that can't be read, text of
+    /// several lines, which would be further commands, options of `sbatch` without a dash, and time
+    /// limits of three minutes or less.
     pub(super) fn check(&self) -> Result<()> {
         let numbers =
             [("cpus", self.cpus), ("at_most", self.at_most), ("runs_per_task", self.runs_per_task)];

@@ -1,4 +1,5 @@
-//! Poisson sampling of the batch of a step.
+//! Poisson sampling of the batch of a step. Begin with `PoissonSampler`, which draws the batches of
+//! a run from a seed that must be secret: the accountants take the sampling as random.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
@@ -18,7 +19,8 @@ use crate::{Error, Result};
 /// used for one run only, `examples` is public, and the batches are not published. Each draw
 /// compares 64 fresh bits of a ChaCha20 key stream with `floor(sampling_rate * 2^64)`, so the true
 /// probability is at most the stated one and at least the stated one less 2^-64: the accounting is
-/// an upper bound. The time of a step does not depend on the draw.
+/// an upper bound. The privacy cost of a step does not depend on the draw. Its time does, because
+/// it grows with the batch, and no epsilon covers times.
 #[derive(Clone)]
 pub struct PoissonSampler {
     examples: u32,

@@ -56,10 +56,11 @@ impl GridPrivacyCost {
     /// Collects the charges of these runs, for the [`TightestAccountant`].
     ///
     /// # Guarantee
-    /// Neighbours: one training example added or removed. All settings are fixed before the first
-    /// run, so non-adaptive composition holds. The charges are those of the ledger and include
-    /// every attempt at a run: one that was killed, failed or stopped has made releases too. A
-    /// finished run that is not in the ledger counts as its whole plan.
+    /// Neighbours: those of the charges, for most one training example added or removed. All
+    /// settings are fixed before the first run, so non-adaptive composition holds. The charges are
+    /// those of the ledger and include every attempt at a run: one that was killed, failed or
+    /// stopped has made releases too. A finished run that is not in the ledger counts as its whole
+    /// plan.
     pub(super) fn from_ledger(
         store: &RunStore,
         data: &Dataset,

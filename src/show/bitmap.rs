@@ -15,7 +15,7 @@ const LEVELS: f32 = 63.0;
 
 impl Bitmap {
     /// Returns the picture of an image `[channels, height, width]`: one channel as grey, three as
-    /// red, green and blue. `range` are the values of black and white.
+    /// red, green and blue. `low` and `high` are the values of black and white.
     pub(super) fn from_image(values: &[f32], shape: [usize; 3], (low, high): (f32, f32)) -> Self {
         let [channels, height, width] = shape;
         let plane = height * width;

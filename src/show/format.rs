@@ -1,4 +1,6 @@
-//! Formatting of values for people: separators, significant digits, units.
+//! Formatting of values for people: fractions as percent, epsilons rounded up, durations, and
+//! numbers with significant digits or fixed decimals. Figures, tables and reports take their texts
+//! from here. Begin with `percent` and `eps`.
 
 use crate::privacy::digits::{RoundedUp, group_thousands};
 pub use crate::privacy::digits::{format_count, pluralise};

@@ -15,7 +15,8 @@ use crate::folder::entries;
 
 const SIGNAL_EVERY: Duration = Duration::from_millis(100);
 
-/// Time after which a cell that neither runs nor is compiled waits for something that never comes.
+/// Time after which a cell that neither runs nor is compiled is taken to wait for something that
+/// never comes.
 const STALLED: Duration = Duration::from_secs(60);
 
 /// Time after which the user is told that the interrupt has arrived; a step of training may take
