@@ -6,6 +6,17 @@ use std::sync::Arc;
 use crate::privacy;
 
 /// The category of an [`Error`], for code that handles categories differently.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let options = ImageOptions::size(32);
+/// let photos = match data::image_folder("no/such/folder", &options) {
+///     Err(error) if error.kind() == ErrorKind::MissingData => data::glyphs_with(20, 10, 1)?,
+///     other => other?,
+/// };
+/// assert_eq!(photos.train().len(), 20);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -35,6 +46,17 @@ pub enum ErrorKind {
 /// Its text has three parts, in this order: what is wrong, with the value that was given; why it
 /// matters; and what to do about it (may be empty). Two errors are equal if their texts and kinds
 /// are.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let population = data::Population::with_size(60_000);
+/// let error = DpSgd::new().plan_for(&population).unwrap_err(); // neither target nor noise
+/// assert_eq!(error.kind(), ErrorKind::Setting);
+/// println!("{}, {}: {}", error.what(), error.why(), error.advice());
+/// // One of your own.
+/// let error = Error::setting("temperature", -1.0, "it must be positive").fix("try 1.0");
+/// assert_eq!(error.what(), "temperature = -1");
+/// ```
 #[derive(Clone)]
 pub struct Error {
     kind: ErrorKind,
@@ -55,6 +77,15 @@ impl PartialEq for Error {
 impl Eq for Error {}
 
 /// Results of the lab. The second parameter stays open: notebooks glob-import this name.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// fn parameters(data: &Dataset) -> Result<usize> {
+///     Ok(models::linear(data).build()?.num_parameters())
+/// }
+/// assert_eq!(parameters(&data::glyphs_with(2, 0, 1)?)?, 784 * 10 + 10);
+/// # Ok::<(), Error>(())
+/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {

@@ -10,6 +10,16 @@ use crate::{Error, ErrorKind, Result};
 
 /// An accountant, which computes the epsilon of a list of events under composition.
 ///
+/// ```
+/// use epsilab_accounting::{Accountant, Delta, Event, Pld, Rdp};
+/// let training = [Event::poisson(0.01, 1.0, 1000)];
+/// let rdp = Rdp::default().epsilon(&training, Delta(1e-5))?;
+/// assert!((rdp.epsilon - 2.1014).abs() < 1e-3);
+/// // Both are upper bounds, so the smaller one holds.
+/// assert!(Pld::default().epsilon(&training, Delta(1e-5))?.epsilon < rdp.epsilon);
+/// # Ok::<(), epsilab_accounting::Error>(())
+/// ```
+///
 /// # Guarantee
 /// Unless [`is_approximate`](Accountant::is_approximate) returns true, `epsilon` is an upper bound:
 /// releasing everything in `events` on one data set is (epsilon, delta)-differentially private for

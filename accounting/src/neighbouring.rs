@@ -9,6 +9,16 @@ use serde::{Deserialize, Serialize};
 /// An epsilon holds under one relation only: the same mechanism has a different epsilon under
 /// another. The noise multiplier of an [`Event`](super::Event) does not depend on the relation: it
 /// is always the standard deviation of the noise on the sum divided by the clip norm.
+///
+/// ```
+/// use epsilab_accounting::{Accountant, Delta, Event, Gdp, NeighbouringRelation};
+/// let release = [Event::gaussian(4.0)];
+/// let epsilon = |relation| Gdp::with_neighbouring(relation).epsilon(&release, Delta(1e-5));
+/// let added = epsilon(NeighbouringRelation::AddOrRemoveOne)?.epsilon;
+/// let replaced = epsilon(NeighbouringRelation::ReplaceOne)?.epsilon;
+/// assert!(added < replaced);
+/// # Ok::<(), epsilab_accounting::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NeighbouringRelation {

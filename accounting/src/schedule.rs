@@ -116,6 +116,19 @@ schedule!(
     /// are the forms of Auto DP-SGD, Table 1; only this reading reproduces its published sums. The
     /// ratio of `decay` and the factors of `piecewise` act on the noise multiplier.
     ///
+    /// ```
+    /// use epsilab_accounting::{
+    ///     ClipSchedule, NoiseMultiplier, NoiseSchedule, SamplingRate, Stages,
+    /// };
+    /// let noise: NoiseSchedule = "linear:0.81".parse()?;
+    /// assert_eq!(noise, NoiseSchedule::linear(0.81));
+    /// // 30 steps, 10 in an epoch.
+    /// let (first, rate) = (NoiseMultiplier(2.0), SamplingRate(0.1));
+    /// let stages = Stages::from_schedules(&noise, &ClipSchedule::constant(), first, rate, 30)?;
+    /// assert!((stages.at(10).noise_multiplier - 1.8).abs() < 1e-9);
+    /// # Ok::<(), epsilab_accounting::Error>(())
+    /// ```
+    ///
     /// # Guarantee
     /// A schedule is public. It is fixed before training and must not depend on the data, that is,
     /// neither on examples nor on losses or gradients that were not released. Every step is then a
@@ -129,6 +142,20 @@ schedule!(
     ///
     /// Rates act on the bound itself: `linear:0.99` is C_e = 0.99^e C_0 in epoch e. `decay` is the
     /// decay of Du et al., C_t = ratio^(t / T) C_0.
+    ///
+    /// ```
+    /// use epsilab_accounting::{
+    ///     ClipSchedule, NoiseMultiplier, NoiseSchedule, SamplingRate, Stages,
+    /// };
+    /// let clip: ClipSchedule = "linear:0.9".parse()?;
+    /// assert_eq!(clip, ClipSchedule::linear(0.9));
+    /// // 30 steps, 10 in an epoch.
+    /// let (noise, rate) = (NoiseMultiplier(2.0), SamplingRate(0.1));
+    /// let stages = Stages::from_schedules(&NoiseSchedule::constant(), &clip, noise, rate, 30)?;
+    /// assert!((stages.at(10).clip_scale - 0.9).abs() < 1e-9);
+    /// assert_eq!(stages.at(10).noise_multiplier, 2.0);
+    /// # Ok::<(), epsilab_accounting::Error>(())
+    /// ```
     ///
     /// # Guarantee
     /// The noise is the noise multiplier times the bound of the same step, so the bound cancels in

@@ -21,6 +21,17 @@ const SHAPES: std::ops::RangeInclusive<f64> = 0.0..=100.0;
 ///
 /// A fixed number of trials has no such guarantee: the law must be random, and nothing but the best
 /// trial may be shown, K included.
+///
+/// ```
+/// use epsilab_accounting::{Accountant, Delta, Event, Rdp, Trials};
+/// let trials: Trials = "geometric:10".parse()?;
+/// assert_eq!(trials, Trials::geometric(10.0));
+/// let one = Event::poisson(0.01, 2.0, 1000);
+/// let cost = |event: Event| Rdp::default().epsilon(&[event], Delta(1e-6));
+/// let (best, all) = (cost(one.best_of(trials))?, cost(one.repeated(10))?);
+/// assert!(cost(one)?.epsilon < best.epsilon && best.epsilon < all.epsilon);
+/// # Ok::<(), epsilab_accounting::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "law", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]

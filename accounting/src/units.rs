@@ -49,6 +49,14 @@ checked_number!(
     ///
     /// A smaller epsilon is a stronger guarantee. Source: Dwork, Roth, The Algorithmic Foundations
     /// of Differential Privacy, 2014, Definition 2.4.
+    ///
+    /// ```
+    /// use epsilab_accounting::Epsilon;
+    /// assert_eq!(Epsilon(3.0).check()?, Epsilon::from(3.0));
+    /// assert!(Epsilon(0.0).check().is_err());
+    /// assert_eq!(format!("epsilon = {}", Epsilon(3.0)), "epsilon = 3");
+    /// # Ok::<(), epsilab_accounting::Error>(())
+    /// ```
     Epsilon,
     "epsilon",
     |x| x > 0.0 && x.is_finite(),
@@ -60,6 +68,15 @@ checked_number!(
     /// The delta of (epsilon, delta)-differential privacy: strictly between 0 and 1.
     ///
     /// A delta that is not well below 1 / (number of examples) gives no meaningful guarantee.
+    ///
+    /// ```
+    /// use epsilab_accounting::Delta;
+    /// assert_eq!(Delta(1e-5).check()?, Delta::DEFAULT);
+    /// assert!(Delta(1.0).check().is_err());
+    /// let examples = 60_000.0;
+    /// assert!(Delta::DEFAULT.0 < 1.0 / examples);
+    /// # Ok::<(), epsilab_accounting::Error>(())
+    /// ```
     Delta,
     "delta",
     |x| x > 0.0 && x < 1.0,
@@ -72,6 +89,15 @@ checked_number!(
     ///
     /// The standard deviation of the Gaussian noise on the *sum* of the clipped gradients, divided
     /// by the clip norm.
+    ///
+    /// ```
+    /// use epsilab_accounting::NoiseMultiplier;
+    /// let (sigma, clip) = (NoiseMultiplier(1.5).check()?, 0.1);
+    /// let std = sigma.0 * clip; // of the noise in each coordinate of the sum
+    /// assert!((std - 0.15).abs() < 1e-12);
+    /// assert!(NoiseMultiplier(0.0).check().is_err()); // no noise, no privacy
+    /// # Ok::<(), epsilab_accounting::Error>(())
+    /// ```
     NoiseMultiplier,
     "noise_multiplier",
     |x| x > 0.0 && x.is_finite(),
@@ -119,6 +145,14 @@ checked_number!(
     /// The sampling rate q of Poisson sampling: above 0, at most 1.
     ///
     /// Each example joins a step with this probability, independently of all other examples.
+    ///
+    /// ```
+    /// use epsilab_accounting::SamplingRate;
+    /// let (batch_size, examples) = (600.0, 60_000.0);
+    /// assert_eq!(SamplingRate(batch_size / examples).check()?, SamplingRate(0.01));
+    /// assert!(SamplingRate(1.5).check().is_err());
+    /// # Ok::<(), epsilab_accounting::Error>(())
+    /// ```
     SamplingRate,
     "sampling_rate",
     |x| x > 0.0 && x <= 1.0,

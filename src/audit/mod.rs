@@ -18,6 +18,16 @@
 //! Differential Privacy", 2022 (trade-off functions); Clopper and Pearson, 1934 (intervals);
 //! Steinke, Nasr, Jagielski, "Privacy Auditing with One (1) Training Run", 2023; Carlini, Chien,
 //! Nasr, Song, Terzis, Tramèr, "Membership Inference Attacks From First Principles", 2022 (LiRA).
+//!
+//! ```
+//! use epsilab::prelude::*;
+//! let options = audit::Options { trials: 1_000, dimension: 8, ..Default::default() };
+//! // DP-SGD that does not clip, but claims the epsilon of DP-SGD.
+//! let report = audit::by_name("no-clip", &options)?.run()?;
+//! assert_eq!(report.verdict, audit::Verdict::Refuted);
+//! println!("{report}");
+//! # Ok::<(), Error>(())
+//! ```
 
 mod builder;
 mod canary;

@@ -19,6 +19,18 @@ use crate::{Error, Result};
 /// [`features_flat`](Self::features_flat) panic for files: call
 /// [`Dataset::in_memory`](super::Dataset::in_memory) first, or check
 /// [`is_in_memory`](Self::is_in_memory).
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let data = data::from_vecs(vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0], &[2], vec![0, 1, 0], 2)?;
+/// let first = data.train().take(2);
+/// assert_eq!((first.len(), first.labels()), (2, &[0, 1][..]));
+/// assert_eq!(first.features(1), [2.0, 3.0]);
+/// let mut batch = Vec::new();
+/// data.train().gather(&[2, 0], &mut batch)?; // from memory or from files
+/// assert_eq!(batch, [4.0, 5.0, 0.0, 1.0]);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Examples {
     shape: Arc<[usize]>,

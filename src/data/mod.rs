@@ -5,6 +5,18 @@
 //! is cheap to clone. Its [`Dataset::origin`] identifies the people in it in the privacy ledger.
 //! Nothing here downloads anything, and no feature is scaled by statistics of the data: a mean or a
 //! maximum of private data would be a release that no accountant counts.
+//!
+//! ```
+//! use epsilab::prelude::*;
+//! // Drawn by code: 100 digits for training and 20 for testing.
+//! let digits = data::glyphs_with(100, 20, 1)?;
+//! assert_eq!((digits.train().len(), digits.test().len()), (100, 20));
+//! assert_eq!((digits.shape(), digits.classes()), (&[1, 28, 28][..], 10));
+//! // Your own: the features of all examples, the shape of one, labels and number of classes.
+//! let own = data::from_vecs(vec![0.1, 0.2, 0.3, 0.4], &[2], vec![0, 1], 2)?;
+//! assert_eq!(own.train().features(1), [0.3, 0.4]);
+//! # Ok::<(), Error>(())
+//! ```
 
 mod augment;
 mod canvas;

@@ -24,6 +24,15 @@ const GAMMAS: std::ops::RangeInclusive<f64> = 1e-12..=1e12;
 /// Rule by which each example's gradient is rescaled before it is added: the bound of a plan, as
 /// plain data. The rule also determines the sensitivity of the sum and the standard deviation of
 /// the noise.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let rule = ClipRule::flat(0.5);
+/// assert_eq!(rule.sensitivity(NeighbouringRelation::AddOrRemoveOne), 0.5);
+/// assert_eq!(rule.sensitivity(NeighbouringRelation::ReplaceOne), 1.0);
+/// assert_eq!(rule.noise_std(2.0), 1.0); // for noise multiplier 2
+/// let method = DpSgd::new().noise_multiplier(2.0).clip_rule(ClipRule::auto_s(0.5));
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]

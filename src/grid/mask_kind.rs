@@ -11,6 +11,15 @@ use crate::nn::Model;
 use crate::{Error, Result};
 
 /// Method of making the masks of a grid.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let kind: MaskKind = "dp-snip".parse()?;
+/// assert_eq!(kind, MaskKind::DpSnip);
+/// let grid = Grid::new(DpSsgd::new()).masks(kind).pre_prune([0.0, 0.5]).epsilon([1.0, 3.0]);
+/// assert_eq!(grid.len(), 4);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]

@@ -24,6 +24,16 @@ use crate::tuning::TuningResult;
 use std::fmt;
 
 /// A value that a notebook shows.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let data = data::glyphs_with(20, 0, 1)?;
+/// let model = models::linear(&data).seed(1).build()?;
+/// model.show(); // a table of its layers, as at the end of a cell
+/// # let shown = epsilab::show::with_capture(|| model.show());
+/// # assert!(shown[0].text.contains("Linear"));
+/// # Ok::<(), Error>(())
+/// ```
 pub trait Show {
     /// Shows the value in the notebook, or prints it outside of one.
     fn show(&self);

@@ -8,6 +8,14 @@
 //!
 //! Training itself is a method of the settings: [`DpSgd::train`](crate::methods::DpSgd::train),
 //! and `preview` costs nothing.
+//!
+//! ```
+//! use epsilab::prelude::*;
+//! println!("{}", lab::help()); // what there is, by task
+//! let cell = lab::scaffold("dp-sgd")?; // code for the next cell
+//! assert!(cell.code().contains("DpSgd::new()"));
+//! # Ok::<(), Error>(())
+//! ```
 
 mod budget;
 mod cells;

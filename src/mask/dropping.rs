@@ -17,6 +17,15 @@ use crate::engine::{CoordinateWeights, Gradient, Gradients};
 use crate::nn::Network;
 
 /// Rule by which a step selects the coordinates that it drops from each tensor.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// assert_eq!(Dropping::magnitude(0.5).rule, DroppingRule::Magnitude);
+/// let grid = Grid::new(DpSsgd::new())
+///     .drop_gradients(DroppingRule::Random, [0.0, 0.3, 0.6])
+///     .epsilon([3.0]);
+/// assert_eq!(grid.len(), 3);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -31,6 +40,16 @@ pub enum DroppingRule {
 /// weight tensor's coordinates out of norm, sum, noise and update.
 ///
 /// The fraction is of the coordinates that the mask keeps, if there is a mask.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let population = data::Population::with_size(60_000);
+/// let method = DpSgd::new().noise_multiplier(1.0);
+/// let dense = method.plan_for(&population)?;
+/// let sparse = method.drop_gradients(Dropping::random(0.5)).plan_for(&population)?;
+/// assert_eq!(sparse.event(), dense.event()); // it costs the same
+/// # Ok::<(), Error>(())
+/// ```
 ///
 /// # Guarantee
 /// The selection is a function of the step's parameters, which are released, and of randomness that

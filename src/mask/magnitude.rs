@@ -11,6 +11,17 @@ use crate::nn::Model;
 /// Magnitude pruning: drops the weights of smallest absolute value, over all weight tensors
 /// together.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let data = data::glyphs_with(20, 0, 1)?;
+/// let model = models::mlp(&data, &[4]).seed(1).build()?;
+/// let mask = MagnitudeMask::keep(0.25).mask(&model)?;
+/// assert_eq!((mask.kept_count(), mask.len()), (794, 784 * 4 + 4 * 10));
+/// let biases = MagnitudeMask::keep(0.25).include_1d().mask(&model)?;
+/// assert_eq!(biases.len(), model.num_parameters());
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// The mask is a function of the parameters alone. For a model with its initial parameters it is
 /// data-free. For a trained model it costs nothing if that training was private or on other data;

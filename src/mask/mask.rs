@@ -43,6 +43,21 @@ impl MaskTensor {
 /// noise and no optimizer state. A [`with_zeroing`](Self::with_zeroing) mask sets them to zero
 /// instead.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// use epsilab::mask::MaskTensor;
+/// let mask = |kept: [bool; 4]| {
+///     let (path, shape) = ("0.weight".to_owned(), vec![2, 2]);
+///     Mask::new(vec![MaskTensor { path, shape, kept: kept.into() }])
+/// };
+/// let (first, second) = (mask([true, false, true, true])?, mask([true, true, false, true])?);
+/// assert_eq!((first.kept_count(), first.len()), (3, 4));
+/// assert_eq!(first.jaccard(&second)?, 0.5); // 2 in both, 4 in at least one
+/// assert_eq!(first.intersect(&second)?.kept_count(), 2);
+/// let method = DpSgd::new().noise_multiplier(1.0).pre_prune(&first); // trains what it keeps
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// A mask that was chosen without the private data, or from a release that is accounted for, does
 /// not change sensitivity and accounting: a step is a Gaussian mechanism on the kept coordinates.

@@ -11,6 +11,20 @@
 //!
 //! Pre-pruning and gradient dropping follow the paper "Pre-Pruning and Gradient-Dropping Improve
 //! Differentially Private Image Classification", called the pre-pruning paper below.
+//!
+//! ```
+//! use epsilab::prelude::*;
+//! let data = data::glyphs_with(20, 0, 1)?;
+//! let model = models::mlp(&data, &[4]).seed(1).build()?;
+//! let kept = Synflow::keep(0.25).mask(&model)?;
+//! assert_eq!((kept.kept_count(), kept.len()), (794, 784 * 4 + 4 * 10));
+//! assert_eq!(kept.origin().privacy, [mask::PrivacyStatus::DataFree]);
+//! let method = DpSgd::new()
+//!     .target(Epsilon(3.0), Delta(1e-5))
+//!     .pre_prune(&kept) // for the whole run
+//!     .drop_gradients(Dropping::random(0.5)); // anew in every step
+//! # Ok::<(), Error>(())
+//! ```
 
 mod coordinates;
 mod dropping;

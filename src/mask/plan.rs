@@ -119,6 +119,18 @@ impl fmt::Display for PrePrune {
 }
 
 /// Policy of the optimizer for the value and state of a coordinate that a step drops.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let method = DpSsgd::new()
+///     .noise_multiplier(1.0)
+///     .drop_gradients(Dropping::random(0.5))
+///     .state_of_dropped(DroppedStatePolicy::Zeros); // momentum moves what is dropped
+/// let plan = method.plan_for(&data::Population::with_size(60_000))?;
+/// let sparsity = plan.settings().sparsity.as_ref();
+/// assert_eq!(sparsity.map(|sparsity| sparsity.state), Some(DroppedStatePolicy::Zeros));
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DroppedStatePolicy {

@@ -15,6 +15,16 @@ use crate::nn::{Model, os_random_seed};
 /// Random pruning: drops the same fraction of every weight tensor, uniformly at random (random
 /// pre-pruning of the pre-pruning paper).
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let data = data::glyphs_with(20, 0, 1)?;
+/// let model = models::mlp(&data, &[4]).seed(1).build()?;
+/// let mask = RandomMask::keep(0.25).seed(7).mask(&model)?;
+/// assert!(mask.tensors().iter().all(|tensor| tensor.density() == 0.25));
+/// let method = DpSgd::new().noise_multiplier(1.0).pre_prune(RandomMask::keep(0.25)); // in the run
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// Data-free: the mask costs nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

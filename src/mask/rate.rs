@@ -43,6 +43,15 @@ pub(crate) fn check_pruning(rate: f64) -> Result<f64> {
 /// Rate at which each step of a run drops coordinates, as a fraction: a constant or a schedule.
 ///
 /// It depends on the step number only, never on the data.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// assert_eq!(DropRate::from(0.5), DropRate::Fixed(0.5));
+/// // Half of each tensor in the first step, nine tenths in the last one.
+/// let rising = DropRate::cosine(0.5, 0.9);
+/// assert_eq!(rising.to_string(), "0.5 to 0.9, cosine");
+/// let method = DpSgd::new().noise_multiplier(1.0).drop_gradients(Dropping::random(rising));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -21,6 +21,16 @@ pub struct SaliencyTensor {
 }
 
 /// Importance scores of all prunable coordinates of a model. Cheap to clone.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let data = data::glyphs_with(20, 0, 1)?;
+/// let model = models::mlp(&data, &[4]).seed(1).build()?;
+/// let scores = Synflow::saliency(&model)?;
+/// assert_eq!(scores.tensors().len(), 2); // the weights of both layers
+/// assert_eq!(scores.keep(0.25)?.kept_count(), 794); // of 3,176, by the scores of one round
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Saliency {
     method: String,

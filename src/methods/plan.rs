@@ -98,6 +98,16 @@ impl Privacy {
 ///
 /// A plan is made by a method from checked settings, or read from the record of a stored run. Its
 /// parts can't be changed afterwards.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let method = DpSgd::new().noise_multiplier(1.0).batch_size(600).epochs(5);
+/// let plan = method.plan_for(&data::Population::with_size(60_000))?; // or method.plan(&data)?
+/// assert_eq!((plan.steps(), plan.sampling_rate()), (500, 0.01));
+/// assert_eq!(plan.event(), Event::poisson(0.01, 1.0, 500)); // what the ledger is charged
+/// assert!(plan.epsilon_after(100)? < plan.epsilon_after(500)?);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     method: String,

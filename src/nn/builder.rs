@@ -10,6 +10,14 @@ use crate::data::Dataset;
 use crate::{Error, ErrorKind, Result};
 
 /// The activation function between layers.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let data = data::glyphs_with(2, 0, 1)?;
+/// let model = models::mlp(&data, &[16]).activation(Activation::Relu).build()?;
+/// assert!(model.layers().iter().any(|layer| layer.kind == "Relu"));
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activation {

@@ -4,6 +4,17 @@
 //! a Burn module. Per-example gradients are computed by the executors of
 //! [`engine`](crate::engine); a network only reports the inputs and outputs of its layers to a
 //! [`Tape`].
+//!
+//! ```
+//! use epsilab::prelude::*;
+//! use epsilab::nn::{Flatten, LinearSpec, Relu};
+//! let data = data::glyphs_with(2, 0, 1)?;
+//! let layers = layers![Flatten, LinearSpec::new(784, 16), Relu, LinearSpec::new(16, 10)];
+//! let model = models::sequential(&data, layers).seed(1).build()?;
+//! assert_eq!(model.num_parameters(), 784 * 16 + 16 + 16 * 10 + 10);
+//! assert_eq!(model.layers().len(), 4);
+//! # Ok::<(), Error>(())
+//! ```
 
 mod backprop_clips;
 mod builder;

@@ -18,6 +18,16 @@ use crate::privacy::digits::pluralise;
 use crate::{Error, ErrorKind, Result};
 
 /// A classifier: a [`Network`] with a name and a number of classes. Clones share the parameters.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let data = data::glyphs_with(20, 10, 1)?;
+/// let model = models::papernot_cnn(&data).seed(1).build()?;
+/// assert_eq!((model.num_parameters(), model.classes()), (26_010, 10));
+/// assert_eq!(model.predict(&data)?.len(), 10); // a class for each test example
+/// println!("{}", model.summary());
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Model {
     metadata: Arc<Metadata>,

@@ -7,6 +7,17 @@ use serde::{Deserialize, Serialize};
 /// Floating-point format of the matrix products of linear layers, LSTMs and convolutions: those of
 /// the forward pass, of the backward pass and of the per-example gradients.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let population = data::Population::with_size(60_000);
+/// let method = DpSgd::new().noise_multiplier(1.0);
+/// let exact = method.plan_for(&population)?;
+/// let fast = method.precision(Precision::Bf16).plan_for(&population)?;
+/// assert_eq!(fast.settings().precision, Precision::Bf16);
+/// assert_eq!(fast.event(), exact.event()); // the same guarantee
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// The sensitivity is that of the clip rule in both formats. Norms are computed in f32 from the
 /// same values that are summed, also in f32, so the clipped contribution of an example is never

@@ -19,6 +19,16 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// From text: `ema`, `ema:0.999`, `uniform`, `last:100`.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let last: Average = "last:100".parse()?;
+/// assert_eq!(last, Average::Last { steps: 100 });
+/// let method = DpSgd::new().noise_multiplier(1.0).average(Average::ema());
+/// let plan = method.plan_for(&data::Population::with_size(60_000))?;
+/// assert_eq!(plan.settings().average, Some(Average::Ema { decay: 0.9999 }));
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// Post-processing of released parameters: the average costs no privacy, and epsilon is that of the
 /// run.

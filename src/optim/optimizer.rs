@@ -14,6 +14,16 @@ use crate::{Error, Result};
 ///
 /// From text: `sgd`, `nesterov`, `adam`, `adamw`, `dp-adam-bc`; the first two take a momentum
 /// (`sgd:0` for plain gradient descent), 0.9 by default.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let adamw: Optimizer = "adamw".parse()?;
+/// assert_eq!(adamw, Optimizer::adamw());
+/// assert_eq!(adamw.default_weight_decay(), 0.01);
+/// let nesterov = Optimizer::Nesterov { momentum: 0.9 };
+/// let method = DpSgd::new().noise_multiplier(1.0).optimizer(nesterov).learning_rate(4.0);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "SerializedOptimizer", into = "SerializedOptimizer")]
 #[non_exhaustive]

@@ -157,6 +157,18 @@ impl RunRecord {
 }
 
 /// A trained model with its history and its guarantee. Cheap to clone.
+///
+/// ```no_run
+/// # use epsilab::prelude::*;
+/// # fn train(model: &Model, data: &Dataset) -> Result<()> {
+/// let run = DpSgd::new().target(Epsilon(3.0), Delta(1e-5)).train(model, data)?;
+/// println!("{run}"); // method, steps, accuracy and epsilon in a line
+/// println!("{:.1} % at epsilon {:.2}", 100.0 * run.accuracy(), run.epsilon());
+/// println!("{}", run.statement()); // what is guaranteed, and what is not
+/// run.model().save("model.safetensors")?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Run(Arc<Inner>);
 

@@ -32,6 +32,18 @@ pub struct TuningStep {
 }
 
 /// The result of a [`Tuning`](super::Tuning): the settings that were found, and how.
+///
+/// ```no_run
+/// # use epsilab::prelude::*;
+/// # fn tune(data: &Dataset, public: &Dataset) -> Result<()> {
+/// let method = DpSgd::new().target(Epsilon(1.0), Delta(1e-5)).batch_size(2048).epochs(6);
+/// let build = |data: &Dataset| models::papernot_cnn(data).seed(7).build();
+/// let tuned = Tuning::new(method).public(public).run(build, data)?;
+/// println!("learning rate {}, clip norm {}", tuned.learning_rate(), tuned.clip());
+/// let run = tuned.method().train(&build(data)?, data)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct TuningResult<M> {
     pub(super) method: M,

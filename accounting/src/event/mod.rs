@@ -21,6 +21,16 @@ pub(crate) use single::{SingleRelease, flatten_events, unsampled};
 /// gets a new kind. Unknown keys are rejected, because ignoring one could leave a release out of
 /// the account.
 ///
+/// ```
+/// use epsilab_accounting::Event;
+/// let mask = Event::gaussian(20.0); // one release on all examples
+/// let training = Event::poisson(0.01, 1.1, 10_000); // sampling rate, noise multiplier, steps
+/// let run = mask.composed_with(&training);
+/// assert_eq!(run.release_count(), 10_001);
+/// assert!(run.check()?.has_guarantee());
+/// # Ok::<(), epsilab_accounting::Error>(())
+/// ```
+///
 /// # Guarantee
 /// `noise_multiplier` is always the standard deviation of the Gaussian noise on the *sum*, divided
 /// by the bound C on the L2 norm of one example's contribution to that sum. It does not depend on

@@ -16,6 +16,16 @@ use crate::nn::Model;
 ///
 /// Use it as a baseline of [`DpSnip`](super::DpSnip).
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let data = data::glyphs_with(20, 0, 1)?;
+/// let model = models::linear(&data).seed(1).build()?;
+/// let mask = Snip::keep(0.1).mask(&model, &data)?;
+/// assert_eq!(mask.kept_count(), 784);
+/// assert!(!mask.origin().privacy[0].is_private()); // no epsilon covers it
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// None: the mask depends on the training examples without noise. Its origin says so, every
 /// accountant refuses a run with it, and no ledger entry is written for it.

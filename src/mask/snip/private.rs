@@ -36,6 +36,16 @@ const DEFAULT_BUDGET_FRACTION: f64 = 0.05;
 /// The mask is the more random, the more weights and the fewer examples there are.
 /// [`Mask::jaccard`] with the mask of [`Snip`](super::Snip) measures this, but is not private.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let method = DpSgd::new().target(Epsilon(3.0), Delta(1e-5)).pre_prune(DpSnip::keep(0.5));
+/// let plan = method.plan_for(&data::Population::with_size(10_000))?;
+/// // The target is for the mask and all steps together.
+/// assert!(plan.epsilon_after(plan.steps())?.is_some_and(|epsilon| epsilon <= 3.0));
+/// assert_eq!(DpSnip::keep(0.5).noise_multiplier(20.0).event()?, Event::gaussian(20.0));
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// One Gaussian mechanism on all training examples, without amplification by sampling, for
 /// add-or-remove-one neighbours. The sensitivities of one example are clipped to L2 norm C over all

@@ -35,6 +35,16 @@ const MAX_ROUNDS: usize = 10_000;
 /// Weights of two or more dimensions are scored and pruned, except those of embeddings and LSTMs,
 /// which are trained in full: their outputs are not sums of products of weights.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let data = data::glyphs_with(20, 0, 1)?;
+/// let model = models::mlp(&data, &[4]).seed(1).build()?;
+/// let mask = Synflow::keep(0.25).mask(&model)?;
+/// assert_eq!((mask.kept_count(), mask.len()), (794, 784 * 4 + 4 * 10));
+/// assert!(mask.saliency().is_some()); // the scores of the last round
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// Data-free for a model with its initial parameters: the mask is a function of the parameters, the
 /// layers and the shape of one example. For a trained model, see

@@ -8,6 +8,17 @@ use crate::privacy::NoiseSchedule;
 /// DP-SGD with a noise variance that decays every epoch: each epoch has R times the variance of the
 /// one before (Zhang et al., 2021). A baseline of Auto DP-SGD.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let method = AdaptiveDpSgd::new().noise_multiplier(2.0).decay(0.81).batch_size(100);
+/// let plan = method.plan_for(&data::Population::with_size(1_000))?; // 10 steps in an epoch
+/// let stages = plan.stages()?.expect("it has noise");
+/// assert_eq!(stages.at(9).noise_multiplier, 2.0);
+/// // The variance is 0.81 times as large, the standard deviation 0.9 times.
+/// assert!((stages.at(10).noise_multiplier - 1.8).abs() < 1e-9);
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// That of [`DpSgd`](crate::methods::DpSgd) with a noise schedule: every step is accounted with its
 /// own noise multiplier. The published epsilons count epochs in place of steps and are too small.

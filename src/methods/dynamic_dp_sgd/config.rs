@@ -9,6 +9,17 @@ use crate::privacy::{ClipSchedule, NoiseSchedule};
 /// Chen, Hong: Dynamic Differential-Privacy Preserving SGD, 2021). A baseline of Auto DP-SGD, whose
 /// text does not state the two ratios.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let method = DynamicDpSgd::new().noise_multiplier(2.0).noise_ratio(0.5).clip_ratio(0.5);
+/// let plan = method.batch_size(100).plan_for(&data::Population::with_size(1_000))?;
+/// let stages = plan.stages()?.expect("it has noise");
+/// let (first, last) = (stages.at(0), stages.at(plan.steps() - 1));
+/// assert_eq!((first.noise_multiplier, first.clip_scale), (2.0, 1.0));
+/// assert!(last.noise_multiplier < 1.05 && last.clip_scale < 0.52);
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// That of [`DpSgd`](crate::methods::DpSgd) with public schedules of noise and clip norm: every
 /// step is accounted with its own noise multiplier. The published epsilons are those of a central

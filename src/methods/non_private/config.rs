@@ -8,6 +8,15 @@ use crate::methods::{FigureStyle, MethodDescriptor, Plan};
 /// Stochastic gradient descent with the sampler and optimizer of the private methods, so that a
 /// comparison shows the effect of clipping and noise alone.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let method = NonPrivate::new().epochs(3).learning_rate(0.1);
+/// let plan = method.plan_for(&data::Population::with_size(60_000))?;
+/// assert!(!plan.is_private());
+/// assert_eq!(plan.epsilon_after(plan.steps())?, None);
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// None. The model may reveal any training example.
 ///

@@ -21,6 +21,15 @@ use crate::{Error, ErrorKind, Result};
 /// and moves C towards the quantile: C <- C exp(-rate (noisy fraction - quantile)). The clip norm
 /// of the settings is the first one.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let method = QuantileDpSgd::new().noise_multiplier(1.0).quantile(0.7).batch_size(1_000);
+/// let plan = method.plan_for(&data::Population::with_size(60_000))?;
+/// let clipping = plan.privacy().and_then(|privacy| privacy.quantile).expect("it adapts");
+/// assert_eq!((clipping.quantile, clipping.count_noise), (0.7, 50.0));
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// (epsilon, delta)-differential privacy of all releases of a run: the model and the clip norm
 /// after every step. Neighbours: one training example added or removed; on disjoint batches, zeroed

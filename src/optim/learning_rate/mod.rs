@@ -23,6 +23,19 @@ pub use rates::{LearningRateScheduler, RateAndMomentum, WarmUp};
 /// `cyclic:0.1:50:exp-range=0.99`, `one-cycle:linear`, `one-cycle:divisors=25,1e4`,
 /// `plateau:threshold=1e-3`; both cycles take `momentum=0.85-0.95`.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// use epsilab::optim::LearningRateScheduler;
+/// let cosine: LearningRate = "cosine".parse()?;
+/// assert_eq!(cosine, LearningRate::Cosine { end_factor: 0.0 });
+/// // Its values in a run of 100 steps, 20 in an epoch, with the largest rate 4.
+/// let rates = LearningRateScheduler::new(&cosine, None, 4.0, 100, 20.0)?;
+/// assert_eq!(rates.at(0).learning_rate, 4.0);
+/// assert!((rates.at(50).learning_rate - 2.0).abs() < 1e-9);
+/// let method = DpSgd::new().noise_multiplier(1.0).learning_rate_schedule(cosine);
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// A public schedule is part of the post-processing and costs no privacy. A schedule that
 /// [looks at](Self::private_input) a loss is not public: no epsilon covers what it does.

@@ -14,6 +14,16 @@ use crate::{Error, Result};
 /// `LinearLR(start_factor=1/w, total_iters=w-1)` and the schedule.)
 ///
 /// From text: a whole number of steps, `500`, or a fraction of the run below 1, `0.1`.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// use epsilab::optim::LearningRateScheduler;
+/// let (constant, warm_up) = (LearningRate::Constant, Some(WarmUp::Steps(4)));
+/// let rates = LearningRateScheduler::new(&constant, warm_up, 1.0, 100, 20.0)?;
+/// assert_eq!([0, 1, 3, 4].map(|step| rates.at(step).learning_rate), [0.25, 0.5, 1.0, 1.0]);
+/// let method = DpSgd::new().noise_multiplier(1.0).warm_up(WarmUp::Fraction(0.1));
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WarmUp {

@@ -13,6 +13,16 @@ use crate::show::{Chart, Coverage, Panel, Series};
 /// may cross the line a little. The verdicts of the reports use confidence bounds; the title counts
 /// these verdicts.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let options = audit::Options { trials: 400, dimension: 8, ..Default::default() };
+/// let right = audit::by_name("dp-sgd", &options)?.run()?;
+/// let wrong = audit::by_name("no-clip", &options)?.run()?;
+/// let chart = figures::attack_curves(&[&right, &wrong])?;
+/// assert!(chart.text().contains("Some attacks exceed what is allowed"));
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Errors
 /// Kind `Setting` for an empty list.
 pub fn attack_curves(reports: &[&AuditReport]) -> Result<Chart> {

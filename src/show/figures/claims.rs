@@ -94,6 +94,17 @@ impl From<&AuditReport> for EpsilonClaim {
 /// refuted where it is shorter than that bar, and where the audit's verdict says so: a trade-off
 /// curve claims more than its epsilon at one delta.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let claims = [
+///     figures::EpsilonClaim::new("DP-SGD").claimed(3.0).proved(3.0).run_audit(2.1),
+///     figures::EpsilonClaim::new("without clipping").claimed(3.0).run_audit(8.0),
+/// ];
+/// let figure = figures::epsilon_claims(claims)?; // or of the reports of audits
+/// assert_eq!(figure.title(), "An attack refutes 1 of 2 claims");
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Errors
 /// `Setting` for an empty list, and for an epsilon that is negative or not a number.
 pub fn epsilon_claims<C: Into<EpsilonClaim>>(

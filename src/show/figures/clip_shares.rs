@@ -16,6 +16,17 @@ const UPSTREAM: Rgb = palette::SERIES[1];
 /// Draws the fractions of the examples whose input and upstream gradient the clips of each layer
 /// scale down.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let data = data::glyphs_with(20, 0, 1)?;
+/// let plan = BackpropClip::new().noise_multiplier(1.0).batch_size(10).plan(&data)?;
+/// let model = plan.prepare_model(&models::linear(&data).seed(1).build()?)?; // adds the clips
+/// let shares = model.clip_shares(&data)?; // or run.clip_shares(&data)?
+/// assert_eq!((shares.layers.len(), shares.examples), (1, 20));
+/// assert!(figures::clip_shares(&shares).text().contains(epsilab::show::NOT_COVERED));
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// None: the fractions are computed from the examples without noise. The figure carries
 /// [`NOT_COVERED`](crate::show::NOT_COVERED).

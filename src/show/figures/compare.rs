@@ -130,6 +130,14 @@ fn build_chart(
 /// Returns a table of the epsilon by each accountant at `delta`, what the accountant uses of the
 /// privacy loss, and why its epsilon differs from the others.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let table = figures::accountant_comparison(&[Event::poisson(0.01, 1.0, 1000)], Delta(1e-5))?;
+/// assert!(table.text().contains("2.102")); // by RDP
+/// table.show();
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Errors
 /// Kind `Setting` for an empty list of events or a delta outside (0, 1), kind `Accounting` if no
 /// accountant can account for the events.

@@ -13,6 +13,14 @@ use crate::{Error, Result};
 /// Plots the mean norm of the examples' gradients before clipping, over the epochs of each run
 /// (Figure 1 of "Auto DP-SGD").
 ///
+/// ```no_run
+/// # use epsilab::prelude::*;
+/// # fn draw(small: &Run, large: &Run) -> Result<()> {
+/// figures::gradient_norms(&[("batch 256", small), ("batch 1024", large)])?.show();
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Guarantee
 /// None: the norms are computed from the examples without noise. The figure carries
 /// [`NOT_COVERED`](crate::show::NOT_COVERED).
@@ -41,6 +49,17 @@ pub fn gradient_norms(runs: &[(&str, &Run)]) -> Result<Chart> {
 
 /// Draws the distribution of the norms of single examples' gradients, on a logarithmic axis. With
 /// a clip norm, longer gradients have another colour and a dashed line marks it.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let data = data::glyphs_with(20, 0, 1)?;
+/// let model = models::linear(&data).seed(1).build()?;
+/// let norms = lab::gradient_norms(&model, data.train())?.assumed_public().with_clip(1.0);
+/// assert_eq!(norms.norms.len(), 20);
+/// let figure = figures::gradient_norm_histogram(&norms);
+/// assert!(figure.title().starts_with("A clip norm of 1 shortens"));
+/// # Ok::<(), Error>(())
+/// ```
 ///
 /// # Guarantee
 /// None: see [`GradientNorms`]. The figure carries [`NOT_COVERED`](crate::show::NOT_COVERED) unless

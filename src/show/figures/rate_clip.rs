@@ -28,6 +28,16 @@ const SAME: f64 = std::f64::consts::SQRT_2;
 /// depends on the product. Cells whose product is that of the best cell, up to a factor of sqrt(2),
 /// are framed: the ridge.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// use epsilab::show::figures::RateClipCell;
+/// let cell = |learning_rate, clip, accuracy| RateClipCell { learning_rate, clip, accuracy };
+/// let cells = [cell(0.5, 1.0, 0.90), cell(1.0, 1.0, 0.93), cell(0.5, 0.1, 0.70)];
+/// let figure = figures::rate_clip_heat_map("DP-SGD on MNIST", "epsilon 3", &cells)?;
+/// assert_eq!((figure.title(), figure.table().len()), ("DP-SGD on MNIST", 3));
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Errors
 /// `Setting` without cells, for a rate or clip norm that is not positive, and for a pair given
 /// twice.

@@ -27,6 +27,17 @@ const EPOCHS_POINTS: usize = 13;
 /// batch_size`. The curve begins at half of `batch_size`. [`scaling_law_for_plan`] draws it for a
 /// plan.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let (examples, batch_size, steps) = (10_000, 256, 100);
+/// let noise = NoiseMultiplier(2.0); // of a batch of 256
+/// let chart = figures::scaling_law(examples, batch_size, noise, steps, Delta(1e-5))?;
+/// let points = chart.layout_panels()[0].lines()[0].points();
+/// assert_eq!(points[0].0, 128.0); // from half of the batch size
+/// assert!(points[0].1 > points[points.len() - 1].1);
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Errors
 /// Kind `Setting` for a number outside its range, zero steps, or a batch larger than the data.
 pub fn scaling_law(

@@ -9,6 +9,17 @@ use crate::show::{Chart, Coverage, Panel, Series};
 /// Plots noise multiplier and factor on the clip bound over the steps of runs, each given by a
 /// name and its [`Stages`]. Both are public settings, so the figure costs no privacy.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// use epsilab::privacy::Stages;
+/// let (noise, clip) = (NoiseSchedule::linear(0.9), ClipSchedule::constant());
+/// let (first, rate) = (NoiseMultiplier(2.0), SamplingRate(0.01));
+/// let stages = Stages::from_schedules(&noise, &clip, first, rate, 1_000)?; // or plan.stages()?
+/// let chart = figures::schedules(&[("linear", &stages)])?;
+/// assert_eq!(chart.layout_panels()[0].lines()[0].points()[0], (0.0, 2.0));
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Errors
 /// Kind `Setting` for an empty list.
 pub fn schedules(runs: &[(&str, &Stages)]) -> Result<Chart> {

@@ -19,6 +19,15 @@ const LAWS: [(&str, TrialConstructor); 3] = [
 /// beside that of as many trials that are all shown (Papernot and Steinke, 2022). `trial` is the
 /// event of one trial.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let chart = figures::selection_cost(&Event::poisson(0.01, 2.0, 1000), Delta(1e-6))?;
+/// let lines = chart.layout_panels()[0].lines();
+/// let names: Vec<&str> = lines.iter().map(|line| line.name()).collect();
+/// assert_eq!(names, ["logarithmic", "geometric", "Poisson", "all trials shown"]);
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Errors
 /// `Setting` for a number outside its range; `Accounting` if RDP does not support the trial.
 pub fn selection_cost(trial: &Event, delta: Delta) -> Result<Chart> {

@@ -10,6 +10,14 @@ use crate::{Error, Result};
 /// Plots the epsilon of `steps` Poisson-sampled steps for noise multipliers from 0.4 to 10; the
 /// values beside the names are those at noise multiplier 1.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let chart = figures::epsilon_over_noise(SamplingRate(0.01), 100, Delta(1e-5))?;
+/// let points = chart.layout_panels()[0].lines()[0].points();
+/// assert!(points[0].1 > points[points.len() - 1].1); // more noise, less epsilon
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Errors
 /// Kind `Setting` for a number outside its range or zero steps.
 pub fn epsilon_over_noise(sampling_rate: SamplingRate, steps: u64, delta: Delta) -> Result<Chart> {
@@ -32,6 +40,15 @@ pub fn epsilon_over_noise(sampling_rate: SamplingRate, steps: u64, delta: Delta)
 
 /// Plots epsilon over the expected batch size at fixed epochs and noise multiplier: larger batches
 /// mean fewer steps but a higher sampling rate.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let (epochs, noise) = (5.0, NoiseMultiplier(2.0));
+/// let chart = figures::epsilon_over_batch_size(2_000, epochs, noise, Delta(1e-5))?;
+/// let points = chart.layout_panels()[0].lines()[0].points();
+/// assert_eq!(points[points.len() - 1].0, 2_000.0); // up to the full batch
+/// # Ok::<(), Error>(())
+/// ```
 ///
 /// # Errors
 /// Kind `Setting` for a number outside its range.
@@ -64,6 +81,15 @@ pub fn epsilon_over_batch_size(
 }
 
 /// Plots epsilon over the number of epochs, from 0 to `epochs`.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let (examples, batch_size, noise) = (60_000, 600, NoiseMultiplier(1.0));
+/// let chart = figures::epsilon_over_epochs(examples, batch_size, 3.0, noise, Delta(1e-5))?;
+/// let points = chart.layout_panels()[0].lines()[0].points();
+/// assert_eq!(points[0], (0.0, 0.0)); // nothing is released before the first step
+/// # Ok::<(), Error>(())
+/// ```
 ///
 /// # Errors
 /// Kind `Setting` for a number outside its range or a batch larger than the data.

@@ -8,6 +8,15 @@ use crate::{Error, Result};
 
 /// Plots epsilon over the number of noisy releases of a run: the reported value and RDP's.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let training = Event::poisson(0.01, 1.0, 200);
+/// let chart = figures::epsilon_over_steps(&training, Delta(1e-5))?; // or of plan.event()
+/// let points = chart.layout_panels()[0].lines()[0].points();
+/// assert_eq!((points[0], points[points.len() - 1].0), ((0.0, 0.0), 200.0));
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Errors
 /// Kind `Setting` for a value outside its range or a run without a step, kind `Accounting` if no
 /// accountant can account for the event.

@@ -10,6 +10,15 @@ use crate::show::{Chart, Coverage, Panel, Series};
 /// false positive rate from 0.01 % on, beside the line of guessing. The values beside the names
 /// are those at a false positive rate of 1 %.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let chart = figures::trade_off(&[Event::poisson(0.01, 1.0, 200)])?; // or &[plan.event()]
+/// let attack = &chart.layout_panels()[0].lines()[0];
+/// // Percent of false alarms, and the share of the members that is caught at most.
+/// assert!(attack.points().iter().all(|(alarms, caught)| *caught >= alarms / 100.0 - 1e-9));
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Errors
 /// Kind `Setting` for an empty list of events; as
 /// [`Accountant::epsilon`](crate::privacy::Accountant::epsilon) where no guarantee exists.

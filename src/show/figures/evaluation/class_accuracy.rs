@@ -142,6 +142,16 @@ impl fmt::Display for ClassAccuracy {
 /// Draws the accuracy of each class as a dot with its Wilson interval of 95 %, the lowest first;
 /// the accuracy over all examples is a dashed line. Of more than 32 classes the lowest are drawn.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let names = ["cat", "dog"].map(String::from);
+/// let matrix = figures::ConfusionMatrix::new(&names, &[0, 0, 0, 1], &[0, 0, 1, 1])?;
+/// let accuracy = matrix.class_accuracy(); // or run.class_accuracy(&data)?
+/// assert_eq!(accuracy.lowest().map(|class| class.name.as_str()), Some("cat"));
+/// assert!(figures::class_accuracy(&accuracy).title().ends_with("for cat"));
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// That of the values: they are drawn without noise. Values that are
 /// [not covered](Coverage::NotCovered) carry the badge.

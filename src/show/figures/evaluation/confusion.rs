@@ -178,6 +178,15 @@ impl fmt::Display for ConfusionMatrix {
 /// more than 20 classes, those with the lowest accuracy are drawn, with a column for the
 /// predictions that are none of them.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let names = ["cat", "dog"].map(String::from);
+/// let matrix = figures::ConfusionMatrix::new(&names, &[0, 0, 0, 1], &[0, 0, 1, 1])?;
+/// let figure = figures::confusion_matrix(&matrix); // or of run.confusion_matrix(&data)?
+/// assert!(figure.text().contains("cat taken for dog, 1 of 3"));
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// That of the matrix: it is drawn without noise. One that is
 /// [not covered](Coverage::NotCovered) carries the badge.

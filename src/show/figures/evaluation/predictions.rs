@@ -195,6 +195,16 @@ impl fmt::Debug for Predictions {
 /// Draws examples with truth, prediction and its probability: images as pictures, texts as lines.
 /// Other examples are named by their numbers. At most 200 are drawn.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let data = data::glyphs_with(20, 10, 1)?;
+/// let model = models::linear(&data).seed(1).build()?;
+/// let predictions = model.predictions(&data)?; // or run.predictions(&data)?
+/// let figure = figures::predictions(&predictions.worst(5))?;
+/// assert_eq!(figure.table().len(), 5);
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// None for the examples that are drawn: the figure carries
 /// [`NOT_COVERED`](crate::show::NOT_COVERED) unless the data are

@@ -17,6 +17,19 @@ use crate::show::{Coverage, Figure, Table, format};
 /// cells if theirs is larger. Nothing is marked if the cell without sparsity is missing or there is
 /// only one seed. The best cell is not marked as such.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// use epsilab::show::figures::{GridCell, GridFigure};
+/// let cell = |pre_prune: f64, accuracy: [f64; 2]| {
+///     GridCell { pre_prune, drop: 0.0, accuracy: accuracy.to_vec() } // of two seeds
+/// };
+/// let cells = vec![cell(0.0, [0.94, 0.95]), cell(0.5, [0.95, 0.96])];
+/// let grid = GridFigure { title: "DP-SSGD".into(), cells, ..Default::default() };
+/// let figure = figures::accuracy_heat_map(&grid)?;
+/// assert_eq!((figure.title(), figure.table().len()), ("DP-SSGD", 2));
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Errors
 /// Kind `Setting` without cells, for a rate outside [0, 1), an accuracy outside [0, 1], or two
 /// cells of the same rates.
@@ -33,6 +46,16 @@ pub fn accuracy_heat_map(grid: &GridFigure) -> Result<Figure> {
 /// epsilon, side by side and with the same shades. The interactive format shows one of them at a
 /// time, which a slider chooses. In each map, cells are compared with the cell without sparsity of
 /// that map.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// use epsilab::show::figures::{GridCell, GridSlices};
+/// let cells = |accuracy| vec![GridCell { pre_prune: 0.0, drop: 0.0, accuracy }];
+/// let slices = vec![("1".into(), cells(vec![0.93])), ("3".into(), cells(vec![0.96]))];
+/// let grids = GridSlices { setting: "epsilon".into(), slices, ..Default::default() };
+/// assert_eq!(figures::accuracy_heat_maps(&grids)?.table().len(), 2); // a row for each cell
+/// # Ok::<(), Error>(())
+/// ```
 ///
 /// # Errors
 /// As [`accuracy_heat_map`], and kind `Setting` without values or for one that occurs twice.

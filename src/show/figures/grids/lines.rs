@@ -8,6 +8,19 @@ use crate::show::{Chart, Coverage, Panel, Series, Table, format};
 /// Plots the mean test accuracy over the pre-pruning rate, one line per dropping rate. Error bars
 /// are one standard deviation over seeds. As in Figure 3 (top) of the pre-pruning paper.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// use epsilab::show::figures::{GridCell, GridFigure};
+/// let cell = |pre_prune: f64, drop: f64, accuracy: [f64; 2]| {
+///     GridCell { pre_prune, drop, accuracy: accuracy.to_vec() } // of two seeds
+/// };
+/// let cells = vec![cell(0.0, 0.0, [0.94, 0.95]), cell(0.5, 0.0, [0.95, 0.96])];
+/// let chart = figures::accuracy_lines(&GridFigure { cells, ..Default::default() })?;
+/// let lines = chart.layout_panels()[0].lines();
+/// assert_eq!((lines.len(), lines[0].points().len()), (1, 2)); // one dropping rate, two of pruning
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Errors
 /// As [`accuracy_heat_map`](super::accuracy_heat_map).
 pub fn accuracy_lines(grid: &GridFigure) -> Result<Chart> {

@@ -18,6 +18,15 @@ const MOST_NAMES: usize = 5;
 /// Draws the fraction of each tensor that is kept, as bars with counts, and of all tensors
 /// together, as a dashed line. Tensors with a single coordinate left are named.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let data = data::glyphs_with(20, 0, 1)?;
+/// let model = models::mlp(&data, &[4]).seed(1).build()?;
+/// let figure = figures::kept(&Synflow::keep(0.25).mask(&model)?);
+/// assert!(figure.text().contains("794 of 3,176 coordinates kept"));
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// The figure reveals what the mask reveals. For a mask computed from private examples without
 /// noise it carries [`NOT_COVERED`](crate::show::NOT_COVERED).

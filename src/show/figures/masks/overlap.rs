@@ -14,6 +14,12 @@ const MOST: usize = 16;
 /// Returns the expected Jaccard overlap of two independent random masks that keep the fractions
 /// `a` and `b` of the same coordinates: ab / (a + b - ab), the ratio of the expected sizes of
 /// intersection and union.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// // Two masks that keep half of the coordinates: 1/4 in both, 3/4 in at least one.
+/// assert!((figures::chance_overlap(0.5, 0.5) - 1.0 / 3.0).abs() < 1e-12);
+/// ```
 pub fn chance_overlap(a: f64, b: f64) -> f64 {
     let union = a + b - a * b;
     if union > 0.0 { a * b / union } else { 0.0 }
@@ -121,6 +127,14 @@ fn three(value: f64) -> String {
 /// Plots the overlap of noisy masks with the mask computed without noise, over the epsilon of the
 /// noise, beside the overlap by chance ([`chance_overlap`]). `points` are `(epsilon, overlap)` in
 /// any order; those that are not finite are left out.
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let chance = figures::chance_overlap(0.5, 0.5);
+/// let chart = figures::overlap_over_epsilon(&[(8.0, 0.7), (1.0, 0.4)], chance);
+/// let line = &chart.layout_panels()[0].lines()[0];
+/// assert_eq!(line.points(), [(1.0, 0.4), (8.0, 0.7)]); // by epsilon
+/// ```
 ///
 /// # Guarantee
 /// None: the mask without noise is a function of the private examples, and the comparison with it

@@ -35,6 +35,17 @@ impl From<&Mask> for SaliencyInput {
 /// coordinates have different colours, and a dashed line marks the threshold if there is one.
 /// Scores of exactly zero do not fit on the axis; their fraction is written.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let data = data::glyphs_with(20, 0, 1)?;
+/// let model = models::mlp(&data, &[4]).seed(1).build()?;
+/// let scores = Synflow::saliency(&model)?;
+/// let figure = figures::saliency(&scores)?;
+/// assert_eq!((figure.title(), figure.table().len()), ("Saliencies: Synflow", 2));
+/// figures::saliency(&scores.keep(0.25)?)?.show(); // with what a mask keeps of them
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// The figure reveals what the scores reveal. For scores of private examples without noise it
 /// carries [`NOT_COVERED`](crate::show::NOT_COVERED).
@@ -58,6 +69,17 @@ pub(crate) fn saliency_histograms(saliency: &Saliency) -> Figure {
 
 /// Draws the figure of a mask: [`saliency`] if it was made from scores, else
 /// [`kept`](super::kept()).
+///
+/// ```
+/// use epsilab::prelude::*;
+/// let data = data::glyphs_with(20, 0, 1)?;
+/// let model = models::mlp(&data, &[4]).seed(1).build()?;
+/// let scored = figures::mask(&MagnitudeMask::keep(0.25).mask(&model)?);
+/// assert!(scored.title().starts_with("Saliencies and what is kept: magnitude"));
+/// let random = figures::mask(&RandomMask::keep(0.25).seed(1).mask(&model)?);
+/// assert!(random.title().starts_with("Kept in each tensor: random"));
+/// # Ok::<(), Error>(())
+/// ```
 ///
 /// # Guarantee
 /// As [`saliency`] and [`kept`](super::kept()).

@@ -20,6 +20,22 @@ const NOT_RECORDED: u8 = LEVELS;
 /// coordinates in row-major order down, darker for more often. Random dropping looks like noise
 /// around one minus its rate, dropping by magnitude like bands.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// use epsilab::mask::{CoordinateSelector, SelectionLog};
+/// let data = data::glyphs_with(20, 0, 1)?;
+/// let model = models::mlp(&data, &[4]).seed(1).build()?;
+/// // What the steps of a run do: `run.selection_log()` is the log of one.
+/// let mut log = SelectionLog::new(4);
+/// let mut selector = CoordinateSelector::new(None, Some(Dropping::random(0.5)), 4, [7; 32]);
+/// for step in 0..4 {
+///     let selected = selector.next_selection(model.network())?.expect("some are dropped");
+///     log.record(step, &selected);
+/// }
+/// assert_eq!(figures::selection_log(&log).table().len(), 2); // a row for each weight tensor
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// The figure reveals what the selection reveals; see [`SelectionLog`].
 pub fn selection_log(touched: &SelectionLog) -> Figure {

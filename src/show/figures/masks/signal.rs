@@ -8,6 +8,19 @@ use crate::show::{Chart, Coverage, Panel, Series, Table, format};
 /// drawn independently, so no line joins them; the values beside the names are means over the
 /// batches.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let data = data::glyphs_with(100, 0, 1)?;
+/// let model = models::linear(&data).seed(1).build()?;
+/// let method = DpSsgd::new().noise_multiplier(1.0).batch_size(20).seed(1);
+/// let method = method.drop_gradients(Dropping::random(0.5));
+/// let signal = method.signal_and_noise(&model, &data)?;
+/// assert!(signal.points.iter().all(|batch| batch.noise < batch.noise_all));
+/// let chart = figures::signal_and_noise(&signal);
+/// assert_eq!(chart.layout_panels().len(), 2); // norms and ratios
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// None: norms of private gradients without noise. The figure carries
 /// [`NOT_COVERED`](crate::show::NOT_COVERED) unless the record says that the examples are not

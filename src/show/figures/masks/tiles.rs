@@ -29,6 +29,16 @@ const DROPPED: Rgb = palette::GRID;
 /// runs to the right; convolutions have a block of kernel height x width tiles for each pair. The
 /// twelve largest tensors are drawn; of those that do not fit, the first inputs and outputs.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let data = data::glyphs_with(20, 0, 1)?;
+/// let model = models::mlp(&data, &[4]).seed(1).build()?;
+/// let mask = Synflow::keep(0.25).mask(&model)?;
+/// let figure = figures::tiles(&mask, &model)?; // shaded by the size of the weights
+/// assert_eq!(figure.table().len(), 2); // a row for each tensor
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// The figure reveals what the mask reveals, and the weights of the model if one is given. For a
 /// mask computed from private examples without noise it carries

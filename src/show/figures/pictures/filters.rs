@@ -128,6 +128,15 @@ impl fmt::Display for Filters {
 /// orange, on one scale for all filters; with three channels, each filter is coloured from its
 /// lowest to its highest weight.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// let data = data::glyphs_with(20, 0, 1)?;
+/// let filters = models::papernot_cnn(&data).seed(1).build()?.filters()?; // or run.filters()?
+/// let figure = figures::filters(&filters);
+/// assert_eq!(figure.table().len(), filters.len()); // a row for each filter
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// That of the parameters. Parameters that are [not covered](Coverage::NotCovered) carry the badge.
 pub fn filters(filters: &Filters) -> Figure {

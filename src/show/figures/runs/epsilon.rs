@@ -68,6 +68,23 @@ pub fn pareto(points: &[RunPoint]) -> Result<Chart> {
 /// target), a line for each series. Its band is one standard deviation over the runs at the same
 /// epsilon.
 ///
+/// ```
+/// use epsilab::prelude::*;
+/// use epsilab::show::{Coverage, figures::RunPoint};
+/// let point = |epsilon, accuracy| RunPoint {
+///     series: "DP-SGD".into(),
+///     epsilon: Some(epsilon),
+///     target: Some(epsilon),
+///     accuracy,
+///     about: String::new(),
+///     coverage: Coverage::TestPart,
+/// };
+/// let points = [point(1.0, 0.93), point(3.0, 0.95), point(3.0, 0.97)]; // or result.run_points()
+/// let chart = figures::accuracy_over_epsilon(&points)?;
+/// assert_eq!(chart.layout_panels()[0].lines()[0].points().len(), 2); // a mean for each target
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Guarantee
 /// As [`pareto`].
 ///
