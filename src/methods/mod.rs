@@ -13,7 +13,7 @@
 //! | [`DpSsgd`] | DP-SGD with a mask and gradient dropping | proved; none with a mask by SNIP |
 //! | [`AdaptiveDpSgd`], [`DynamicDpSgd`] | DP-SGD with schedules of noise and clip norm | proved |
 //! | [`QuantileDpSgd`] | the clip norm follows a noisy quantile (Andrew et al., 2021) | proved |
-//! | [`BackpropClip`] | inputs and upstream gradients are clipped | proved; none `as_published()` |
+//! | [`BackpropClip`] | inputs and upstream gradients are clipped | proved, also `as_published()` |
 //! | [`AutoDpSgd`] | Auto DP-SGD as published; `sound()` is its variant with a bound | none |
 //! | [`NonPrivate`] | SGD on raw gradients, for comparison | none |
 //!
@@ -151,10 +151,10 @@ pub trait Mechanism {
     }
 }
 
-/// Refuses the [state](Mechanism::state) of another mechanism, which has another number of values.
+/// Checks that the [state](Mechanism::state) of a mechanism has `expected` values, all finite.
 ///
 /// # Errors
-/// `CorruptData` if it has, and for values that are not finite.
+/// `CorruptData` for another number of values, and for values that are not finite.
 pub fn check_state(state: &[f64], expected: usize) -> Result<()> {
     if state.len() == expected && state.iter().all(|value| value.is_finite()) {
         return Ok(());

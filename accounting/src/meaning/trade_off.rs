@@ -149,7 +149,8 @@ impl TradeOff {
         (-pure.copied().fold(f64::INFINITY, f64::min)).exp()
     }
 
-    /// Computes 1 - f without loss of precision for small values.
+    /// Computes the largest true positive rate at a false positive rate in [0, 1], without loss of
+    /// precision for small values: 1 - f.
     pub fn max_tpr(&self, fpr: f64) -> f64 {
         let one = |&(epsilon, delta): &(f64, f64)| {
             // e^epsilon overflows beyond 709; the first bound is then trivial unless the FPR is 0.
