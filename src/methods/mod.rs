@@ -119,8 +119,22 @@ impl Release {
 /// plan's sampler (which may be empty) and the coordinates selected for this step.
 pub trait Mechanism {
     /// Computes the gradient of one batch; a private method clips it per example and adds noise.
-    /// `selected` holds zeros and ones that do not depend on the batch. Coordinates with zero enter
-    /// neither norm nor sum, get no noise, and are exactly zero in the result.
+    /// `network` holds the parameters that were released last. `selected` holds zeros and ones, one
+    /// per parameter, that do not depend on the batch; `None` selects all coordinates. Coordinates
+    /// with zero enter neither norm nor sum, get no noise, and are exactly zero in the result. The
+    /// gradient has one entry per parameter tensor of `network`, in its order and shape; it and
+    /// [`Release::noise_std`] are in units of a sum of per-example gradients divided by the
+    /// expected batch size, never by the size of the batch. An empty batch is a step too, with its
+    /// noise.
+    ///
+    /// # Guarantee
+    /// The event of the method ([`MethodDescriptor::event`]) must describe this release: at most
+    /// the stated bound on one example's contribution, with the stated noise on the sum.
+    ///
+    /// # Errors
+    /// As [`Executor::weighted_sum`](crate::engine::Executor::weighted_sum) and
+    /// [`GaussianNoise::add_to_each`](crate::engine::GaussianNoise::add_to_each). A run ends with
+    /// the error; the step is charged.
     fn release(
         &mut self,
         network: &Network,

@@ -136,7 +136,7 @@ impl FusedExecutor {
             )
             .fix("use engine::TapExecutor, which runs any network"));
         }
-        // Every call sets up the state from scratch, so a poisoned lock is harmless.
+        // Every call loads the parameters and clears its sums, so a poisoned lock is harmless.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let matches = state.as_ref().is_some_and(|state| state.matches(network));
         let state = match (&mut *state, matches) {
