@@ -18,9 +18,9 @@ const SQRT_2: f64 = std::f64::consts::SQRT_2;
 /// The gradient of the cross-entropy of features x is therefore (-x/2, x/2) for class 0, and the
 /// opposite for class 1: the features choose direction and norm.
 ///
-/// All weights are 1, so connection sensitivities are gradients. With two layers, the second one is
-/// the identity on two values that are both the sum of the features. Its gradient is then
-/// proportional to that sum.
+/// All weights of the first layer are 1, so its connection sensitivities are gradients. With two
+/// layers, the second one is the identity on two values that are both the sum of the features. Its
+/// gradient is then proportional to that sum.
 #[derive(Debug)]
 pub(super) struct CanaryNetwork {
     pub(super) network: Network,
@@ -161,7 +161,7 @@ impl CanaryNetwork {
     }
 }
 
-/// Computes the inner product of gradients and a direction, and the squared norm of the gradients.
+/// Computes the inner product of gradients and a direction.
 pub(super) fn inner_product(gradients: &Gradients, direction: &[Vec<f32>]) -> f64 {
     let products = gradients.entries.iter().zip(direction).flat_map(|(entry, direction)| {
         entry.values.iter().zip(direction).map(|(&a, &b)| f64::from(a) * f64::from(b))

@@ -38,7 +38,7 @@ pub(super) struct TrainingGame {
     mask: Option<Mask>,
     /// The canary, and the direction of the others, of steps that select all coordinates.
     dense: (Canary, Vec<Vec<f32>>),
-    /// The largest contribution to the sum of each step.
+    /// The largest norm of one example's contribution to the sum, for each step.
     units: Vec<f64>,
     statistics: Vec<Statistic>,
 }

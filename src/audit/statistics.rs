@@ -120,7 +120,8 @@ impl Attack {
         )
     }
 
-    /// Computes the rates at every threshold, as a curve of (FPR, TPR) from (0, 0) to (1, 1).
+    /// Computes the rates at thresholds that are quantiles of the values of both worlds, as a curve
+    /// of (FPR, TPR) from (0, 0) to (1, 1).
     pub(super) fn roc_curve(&self, values: &WorldValues) -> Vec<(f64, f64)> {
         let [without, with] = [values.without, values.with].map(|v| sorted(v, self.sign));
         let n = without.len() as f64;
@@ -155,7 +156,7 @@ impl WorldValues<'_> {
     }
 
     /// Returns the attacks that are best on these trials, by the excess over the claim (by the
-    /// advantage where there is none), and by the lower bound on epsilon.
+    /// advantage if no attack exceeds it), and by the lower bound on epsilon.
     pub(super) fn best(&self, claim: &TradeOff, delta: f64, alpha: f64) -> [Attack; 2] {
         let trials = self.without.len();
         let mut all = Vec::new();

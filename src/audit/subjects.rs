@@ -148,7 +148,7 @@ const fn control(
 const SCHEDULED_STEPS: u64 = 4;
 
 impl AuditTarget {
-    /// Returns the subject of a method with its defaults.
+    /// Returns the target of a method with its defaults.
     fn of_method(method: Box<dyn Method>) -> Self {
         let descriptor = method.descriptor();
         let settings = Settings { options: Options::default(), steps: SCHEDULED_STEPS };
@@ -199,7 +199,7 @@ pub fn by_name(name: &str, options: &Options) -> Result<Audit> {
 }
 
 impl Settings {
-    /// Returns the plan of a method with clip bound 1 and these settings.
+    /// Returns the plan of a method with these settings; the rest are its own or the defaults.
     fn plan(&self, method: &dyn Method) -> Result<Plan> {
         let mut method = method.clone_box();
         let (batch_size, examples) = sizes(self.options.sampling_rate)?;

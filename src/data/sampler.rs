@@ -18,7 +18,8 @@ use crate::{Error, Result};
 /// used for one run only, `examples` is public, and the batches are not published. Each draw
 /// compares 64 fresh bits of a ChaCha20 key stream with `floor(sampling_rate * 2^64)`, so the true
 /// probability is at most the stated one and at least the stated one less 2^-64: the accounting is
-/// an upper bound. The time of a step does not depend on the draw.
+/// an upper bound. Every draw uses one number for each example, whatever is sampled. The time of a
+/// training step still grows with the size of its batch: that time must not be observable either.
 #[derive(Clone)]
 pub struct PoissonSampler {
     examples: u32,

@@ -97,7 +97,7 @@ impl<'a> RunCharge<'a> {
         Self { ledger, plan, run: run.to_owned(), standing: ChargeState::Elsewhere }
     }
 
-    /// The name of the entry.
+    /// Returns the name of the entry.
     pub(super) fn attempt_id(&self) -> &str {
         &self.run
     }

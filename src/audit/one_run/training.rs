@@ -81,8 +81,8 @@ impl OneRunAudit {
     /// Trains once and evaluates the guesses.
     ///
     /// # Errors
-    /// `Setting` for texts, for a plan with augmentation or without noise, and for numbers out of
-    /// range; errors of training.
+    /// `Setting` for texts, for a plan with augmentation, without noise or on disjoint batches, and
+    /// for numbers out of range; errors of training.
     pub fn run(&self, model: &Model, data: &Dataset) -> Result<OneRunReport> {
         let began = Instant::now();
         let plan = &self.plan;

@@ -17,7 +17,7 @@ pub(crate) const BLOCK: usize = 2 * LANES;
 pub(super) const BLOCK_BYTES: usize = 12 * LANES;
 
 /// Number of leading zero bits of a radius that put a pair in the tail, which is beyond 5.2
-/// standard deviations. All bits of its radius count then, and [`TAIL_WORDS`] more.
+/// standard deviations. Its radius then uses all of its bits, and up to [`TAIL_WORDS`] more words.
 pub(super) const TAIL_BITS: u32 = 20;
 
 /// Words of 64 bits that extend the radius of a pair in the tail: a ChaCha block.
