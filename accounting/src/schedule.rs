@@ -20,7 +20,7 @@ macro_rules! schedule {
         pub struct $type(ScheduleKind);
 
         impl $type {
-            /// No change. Text form `constant`.
+            /// Creates the schedule without change. Text form `constant`.
             pub fn constant() -> Self {
                 Self(ScheduleKind::Constant)
             }

@@ -44,15 +44,15 @@ pub struct Augment {
 }
 
 impl Default for Augment {
-    /// Returns the augmentation of De et al. 2022 for CIFAR-10: 16 copies, flips, crops of 4
-    /// pixels.
+    /// Returns the augmentation of De et al. 2022 for CIFAR-10: 16 copies, flips, and crops after
+    /// padding by 4 pixels.
     fn default() -> Self {
         Self { copies: 16, flip: true, crop: 4 }
     }
 }
 
 impl Augment {
-    /// Creates one unchanged copy: the starting point of a custom augmentation.
+    /// Creates the augmentation with one unchanged copy: the starting point of a custom one.
     pub fn new() -> Self {
         Self { copies: 1, flip: false, crop: 0 }
     }
