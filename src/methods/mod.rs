@@ -133,8 +133,9 @@ pub trait Mechanism {
     ///
     /// # Errors
     /// As [`Executor::weighted_sum`](crate::engine::Executor::weighted_sum) and
-    /// [`GaussianNoise::add_to_each`](crate::engine::GaussianNoise::add_to_each). A run ends with
-    /// the error; the step is charged.
+    /// [`GaussianNoise::add_to_each`](crate::engine::GaussianNoise::add_to_each). The error ends
+    /// the run. Its whole plan then stays charged, unless the error is in the first step, or of a
+    /// device from which nothing was copied yet.
     fn release(
         &mut self,
         network: &Network,

@@ -299,6 +299,10 @@ impl Run {
     }
     /// Returns the epsilon of the steps that stay charged, which are at least those taken, at the
     /// plan's delta; infinite without a guarantee.
+    ///
+    /// # Guarantee
+    /// An upper bound for neighbours under the relation of the [plan](Plan::neighbouring), under
+    /// the assumptions of the [badge](Self::badge).
     pub fn epsilon(&self) -> f64 {
         self.0.record.epsilon.unwrap_or(f64::INFINITY)
     }

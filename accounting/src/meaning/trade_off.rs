@@ -52,6 +52,10 @@ impl TradeOff {
     ///
     /// # Errors
     /// Kind `Setting` for an epsilon that is not finite and at least 0, or a delta outside [0, 1].
+    ///
+    /// # Guarantee
+    /// No test of an (epsilon, delta)-differentially private mechanism beats it, under the same
+    /// neighbouring relation.
     pub fn from_epsilon_delta(epsilon: f64, delta: f64) -> Result<Self> {
         if !(epsilon >= 0.0 && epsilon.is_finite()) {
             return Err(Error::setting(
