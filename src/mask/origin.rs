@@ -21,7 +21,7 @@ pub enum PrivacyStatus {
         data: String,
         /// Name of the run in that data set's ledger.
         run: String,
-        /// Further assumption, for example that nobody knows the seed of the noise.
+        /// Further assumption, for example that the seed of the noise is secret.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         assumed: Option<String>,
     },

@@ -37,7 +37,7 @@ enum ChargeState {
     Killed,
     /// It was closed with all its steps.
     Closed,
-    /// Somebody else charges it and closes its entry: the private selection that it is a trial of,
+    /// Another party charges it and closes its entry: the private selection that it is a trial of,
     /// or the process that handed it out.
     Elsewhere,
 }

@@ -22,7 +22,7 @@ const FORMATS: [(ImageFormat, &str); 3] =
 /// dropped.
 ///
 /// # Errors
-/// What is wrong with the file, as the end of a sentence. A panic of a decoder is an error too.
+/// The defect of the file, as the end of a sentence. A panic of a decoder is an error too.
 pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, String> {
     catch_unwind(AssertUnwindSafe(|| decode_unguarded(bytes)))
         .unwrap_or_else(|_| Err("the decoder gave up".into()))
