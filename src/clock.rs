@@ -7,8 +7,8 @@ pub(crate) fn utc_now() -> String {
     iso_utc(SystemTime::now())
 }
 
-/// `2026-11-21T05:07:08Z`. The date is computed in 400-year cycles from 1 March of year 0, so that
-/// the leap day is the last day of a year.
+/// Formats a time as `2026-11-21T05:07:08Z`. The date is computed in 400-year cycles from 1 March
+/// of year 0, so that the leap day is the last day of a year.
 fn iso_utc(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let (days, second) = (seconds / 86_400, seconds % 86_400);

@@ -89,18 +89,19 @@ impl Eq for Error {}
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// A new error. `what` states what is wrong, with the value; `why` states why it matters.
+    /// Creates an error. `what` states what is wrong, with the value; `why` states why it matters.
     pub fn new(kind: ErrorKind, what: impl Into<String>, why: impl Into<String>) -> Self {
         let (what, why, fix) = (what.into(), why.into(), String::new());
         Self { kind, what, why, fix, source: None }
     }
 
-    /// An error of kind [`ErrorKind::Setting`] for `name = value`.
+    /// Creates an error of kind [`ErrorKind::Setting`] for `name = value`.
     pub fn setting(name: &str, value: impl fmt::Display, why: impl Into<String>) -> Self {
         Self::new(ErrorKind::Setting, format!("{name} = {value}"), why)
     }
 
-    /// An error of kind [`ErrorKind::Io`] for a failed operation; `doing` describes the operation.
+    /// Creates an error of kind [`ErrorKind::Io`] for a failed operation; `doing` describes the
+    /// operation.
     pub fn io(doing: impl Into<String>, source: &std::io::Error) -> Self {
         let error = Self::new(ErrorKind::Io, doing, source.to_string());
         let error = Self { source: Some(Arc::new(copy(source))), ..error };
@@ -122,29 +123,29 @@ impl Error {
         self
     }
 
-    /// The same error with one more piece of advice.
+    /// Adds one more piece of advice.
     pub(crate) fn append_advice(self, more: impl fmt::Display) -> Self {
         let fix =
             if self.fix.is_empty() { more.to_string() } else { format!("{}; {more}", self.fix) };
         Self { fix, ..self }
     }
 
-    /// The sort of error.
+    /// Returns the category of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// What is wrong, with the value.
+    /// Returns what is wrong, with the value.
     pub fn what(&self) -> &str {
         &self.what
     }
 
-    /// Why it is a problem.
+    /// Returns why it matters.
     pub fn why(&self) -> &str {
         &self.why
     }
 
-    /// What to do about the error; may be empty.
+    /// Returns what to do about the error; may be empty.
     pub fn advice(&self) -> &str {
         &self.fix
     }
@@ -174,8 +175,8 @@ impl std::error::Error for Error {
     }
 }
 
-/// An error of accounting; the library's own error where that is its source, as for the file of a
-/// ledger.
+/// Converts an error of accounting; gives the library's own error back where that is its source, as
+/// for the file of a ledger.
 impl From<privacy::Error> for Error {
     fn from(error: privacy::Error) -> Self {
         let source = std::error::Error::source(&error);
@@ -209,7 +210,7 @@ impl Error {
     }
 }
 
-/// An error of the operating system with the same code, or the same kind and text.
+/// Returns an error of the operating system with the same code, or the same kind and text.
 fn copy(source: &std::io::Error) -> std::io::Error {
     match source.raw_os_error() {
         Some(code) => std::io::Error::from_raw_os_error(code),

@@ -80,7 +80,7 @@ pub(crate) type StoredTensor = (String, Dtype, Vec<usize>, Vec<u8>);
 /// Returns the bytes of a safetensors file with these tensors and texts.
 ///
 /// # Errors
-/// With the words of the format for what it can't hold.
+/// The message of the format's library if it can't hold these tensors.
 pub(crate) fn safetensors<const N: usize>(
     tensors: &[StoredTensor],
     texts: [(&str, String); N],
@@ -102,10 +102,10 @@ pub(crate) fn sync_parent_dir(path: &Path) -> io::Result<()> {
     File::open(folder_of(path).unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all())
 }
 
-/// Makes a folder, and checks that so many bytes can be written into it.
+/// Creates a folder, and checks that the disk has room for this many bytes in it.
 ///
 /// # Errors
-/// `Io` if they can't.
+/// `Io` if the folder can't be created or the bytes don't fit.
 pub fn check_room(folder: &Path, bytes: u64) -> Result<()> {
     fs::create_dir_all(folder)
         .and_then(|()| tempfile::tempfile_in(folder))
@@ -113,7 +113,7 @@ pub fn check_room(folder: &Path, bytes: u64) -> Result<()> {
         .map_err(|e| Error::io(format!("room for files in {}", folder.display()), &e))
 }
 
-/// Makes a file this long, so that the file system has set the room aside.
+/// Extends a file to this length, so that the file system allocates the space.
 fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -134,7 +134,7 @@ fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     file.sync_data()
 }
 
-/// The error of a file that can't be written.
+/// Returns the error for a file that can't be written.
 fn failed(path: &Path, error: &io::Error) -> Error {
     use io::ErrorKind::{
         AlreadyExists, IsADirectory, NotADirectory, PermissionDenied, ReadOnlyFilesystem,
@@ -148,7 +148,7 @@ fn failed(path: &Path, error: &io::Error) -> Error {
     }
 }
 
-/// The folder of a file; `None` for the current one.
+/// Returns the folder of a file; `None` for the current one.
 fn folder_of(path: &Path) -> Option<&Path> {
     path.parent().filter(|folder| !folder.as_os_str().is_empty())
 }

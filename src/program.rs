@@ -8,14 +8,15 @@ pub const IN_A_CLONE: &str = "cargo lab";
 /// Name of an installed program.
 pub const INSTALLED: &str = "epsilab";
 
-/// What installs the program from a clone, without compiling Burn again.
+/// Command that installs the program from a clone, without compiling Burn again.
 pub const INSTALL: &str = "cargo install --path kernel --locked --profile dev";
 
 /// Environment variable with the name of the program. The program sets it for itself and for the
 /// processes that run cells.
 pub const VARIABLE: &str = "EPSILAB_PROGRAM";
 
-/// How users call the program. Other programs that use the library name the one of a clone.
+/// Returns the name by which users call the program; that of a clone for other programs that use
+/// the library.
 pub fn name() -> Cow<'static, str> {
     match std::env::var(VARIABLE) {
         Ok(name) if !name.is_empty() => name.into(),
@@ -23,13 +24,13 @@ pub fn name() -> Cow<'static, str> {
     }
 }
 
-/// A command as users type it: `cargo lab doctor` or `epsilab doctor`.
+/// Returns a command as users type it: `cargo lab doctor` or `epsilab doctor`.
 pub fn command(arguments: &str) -> String {
     format!("{} {arguments}", name())
 }
 
-/// How to get an installed program, as a sentence with a space behind it. Empty for the program of
-/// a clone, which cargo builds where it is called.
+/// Returns how to install the program, as a sentence with a space behind it. Empty for the program
+/// of a clone, which cargo builds where it is called.
 pub fn how_to_get() -> String {
     if name() == INSTALLED {
         format!("In a clone of Epsilab, {INSTALL} installs the program {INSTALLED}. ")
@@ -52,14 +53,16 @@ pub(crate) fn numerics() -> String {
 /// The version of Burn that the library is compiled with.
 const BURN: &str = "0.22.1";
 
-/// What runs are trained with: `Epsilab 0.1.0, Burn 0.22.1, linux x86_64, glibc 2.36`.
+/// Returns the versions that runs are trained with: `Epsilab 0.1.0, Burn 0.22.1, linux x86_64,
+/// glibc 2.36`.
 pub fn software_versions() -> String {
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     let libc = glibc().map_or(String::new(), |version| format!(", glibc {version}"));
     format!("Epsilab {}, Burn {BURN}, {os} {arch}{libc}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Version of the GNU C library of this machine, such as `2.36`; `None` on other systems.
+/// Returns the version of the GNU C library of this machine, such as `2.36`; `None` on other
+/// systems.
 pub fn glibc() -> Option<&'static str> {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {

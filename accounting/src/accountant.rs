@@ -48,14 +48,17 @@ pub trait Accountant {
         false
     }
 
-    /// Computes the epsilon reported in the limit of infinite noise. No amount of noise reaches a
-    /// target at or below it.
+    /// Returns the epsilon that the accountant reports in the limit of infinite noise: no amount of
+    /// noise reaches a target at or below it. 0 by default.
+    ///
+    /// # Errors
+    /// Kind `Setting` for a delta outside (0, 1).
     fn epsilon_floor(&self, delta: Delta) -> Result<f64> {
         delta.check().map(|_| 0.0)
     }
 }
 
-/// The epsilon computed by an accountant.
+/// Epsilon computed by an accountant, with its lower bound and its Rényi order where it has them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PrivacyCost {
     /// The epsilon: an upper bound unless the accountant is approximate; 0 if nothing was released.

@@ -16,7 +16,8 @@ impl fmt::Display for Readable {
     }
 }
 
-/// Four significant digits, rounded to nearest. For rates and sizes, which claim no guarantee.
+/// At most four significant digits, rounded to nearest. For rates and sizes, which claim no
+/// guarantee.
 pub struct RoundedNearest(pub f64);
 
 impl fmt::Display for RoundedNearest {

@@ -9,7 +9,8 @@ use std::sync::Arc;
 pub enum ErrorKind {
     /// A parameter is outside its range.
     Setting,
-    /// An accountant does not support an event, or a privacy target can't be reached.
+    /// An accountant does not support an event, an epsilon overflows, or a privacy target can't be
+    /// reached.
     Accounting,
     /// An entry would exceed a budget or contradict the ledger, or the ledger can't be trusted.
     Ledger,

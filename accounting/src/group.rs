@@ -7,7 +7,7 @@ use crate::{Error, ErrorKind, Result};
 /// The logarithm of the smallest delta that is tried.
 const MIN_LN_DELTA: f64 = -650.0;
 
-/// Number of evaluations of the accountant.
+/// Number of bisections, each with one evaluation of the accountant.
 const EVALUATIONS: usize = 12;
 
 /// Returns an epsilon that holds at `delta` for data sets which differ in `rows` examples: one

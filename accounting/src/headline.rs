@@ -53,8 +53,8 @@ impl TightestAccountant {
     /// `delta`.
     ///
     /// The compositions share their work, so many points cost little more than a few single calls.
-    /// The last value is that of [`epsilon`](Accountant::epsilon). The others have no lower bound
-    /// and usually differ from single calls by less than 0.2 %.
+    /// The last value is that of [`epsilon`](Accountant::epsilon). The others usually differ from
+    /// single calls by less than 0.2 %, and may lack a lower bound.
     ///
     /// # Errors
     /// As [`Accountant::epsilon`], and kind `Setting` for numbers of steps that decrease.
@@ -85,6 +85,10 @@ impl TightestAccountant {
     ///
     /// # Errors
     /// As [`Accountant::epsilon`].
+    ///
+    /// # Guarantee
+    /// As [`epsilons_after`](Self::epsilons_after), but only if each list contains the releases of
+    /// the one before it: a value is lowered to that of the next list.
     pub fn epsilons_for_prefixes(
         &self,
         lists: &[Vec<Event>],
@@ -125,13 +129,14 @@ impl TightestAccountant {
     }
 }
 
-/// Returns whether any release is on a sample of the examples.
+/// Returns whether any release is not a Gaussian mechanism on all examples; false for events that
+/// can't be flattened.
 fn is_sampled(events: &[Event]) -> bool {
     let exact = |single: &SingleRelease| matches!(single, SingleRelease::Gaussian { .. });
     flatten_events("gdp", events).is_ok_and(|found| !found.iter().all(|(single, _)| exact(single)))
 }
 
-/// Turns a refusal of an accountant into `None`: it is no error while another one has a bound.
+/// Turns an error of kind `Accounting` into `None`: another accountant may have a bound.
 fn unsupported_as_none<T>(bounds: Result<T>) -> Result<Option<T>> {
     match bounds {
         Ok(bounds) => Ok(Some(bounds)),
@@ -151,7 +156,7 @@ impl Accountant for TightestAccountant {
 
     fn epsilon(&self, events: &[Event], delta: Delta) -> Result<PrivacyCost> {
         delta.check()?;
-        // Private selections are no singles.
+        // A private selection can't be flattened.
         let may_be_empty = !events.iter().any(Event::has_private_selection);
         if may_be_empty && flatten_events("epsilon", events)?.is_empty() {
             return Ok(PrivacyCost::new(0.0, "headline").with_lower_bound(0.0));
@@ -205,6 +210,9 @@ pub struct AccountantResult {
 
 /// Evaluates the events with `pld`, `rdp`, `gdp` and `zcdp`. Where `gdp` does not support them, its
 /// labelled central limit approximation `gdp_clt` takes its place.
+///
+/// # Guarantee
+/// Every epsilon that is not `approximate` is an upper bound under `neighbouring`.
 pub fn compare_accountants(
     events: &[Event],
     delta: Delta,

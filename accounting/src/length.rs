@@ -15,7 +15,7 @@ pub enum TrainingLength {
     /// A number of steps.
     Steps(u64),
     /// A number of epochs e at sampling rate q: ceil(e / q) steps. Every example is drawn e times
-    /// in expectation.
+    /// in expectation, or slightly more where a step is rounded up.
     Epochs(f64),
 }
 

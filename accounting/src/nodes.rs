@@ -50,7 +50,8 @@ const LOG_STEP: f64 = 1e-3;
 pub(crate) struct NoiseGrid {
     pub list: Vec<SingleRelease>,
     samplers: HashMap<SamplingKey, Range<usize>>,
-    /// Whether some of the releases are replaced by mixtures.
+    /// Whether some sampler has more than `few` noise multipliers, so that releases may be replaced
+    /// by mixtures, or rounded to less noise.
     pub merge: bool,
     neighbouring: NeighbouringRelation,
 }

@@ -35,7 +35,7 @@ impl PrivacyProfile {
         &self.points
     }
 
-    /// Computes the smallest proved delta at `epsilon`.
+    /// Computes the smallest proved delta at `epsilon`; 1 for a negative one.
     pub fn delta(&self, epsilon: f64) -> f64 {
         let next = self.points.partition_point(|&(e, _)| e <= epsilon);
         let Some(&(e0, d0)) = next.checked_sub(1).and_then(|i| self.points.get(i)) else {

@@ -14,7 +14,8 @@ pub struct RunReleases {
     /// mask that was made before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<Event>,
-    /// A preparation of the data that looked at private examples without noise.
+    /// Release without noise outside of the steps: by a preparation of the data that looked at
+    /// private examples, or by a learning rate that follows a loss. No accountant supports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preparation: Option<Event>,
     /// The choice of the mask within the run.

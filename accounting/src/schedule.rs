@@ -20,7 +20,7 @@ macro_rules! schedule {
         pub struct $type(ScheduleKind);
 
         impl $type {
-            /// No change. Text form `constant`.
+            /// Creates the schedule without change. Text form `constant`.
             pub fn constant() -> Self {
                 Self(ScheduleKind::Constant)
             }
@@ -62,7 +62,8 @@ macro_rules! schedule {
                 Self(ScheduleKind::Piecewise { phases: phases.into() })
             }
 
-            /// Returns whether the schedule never changes.
+            /// Returns whether the schedule has the form `constant`. One of another form may be
+            /// constant too, as `linear:1`.
             pub fn is_constant(&self) -> bool {
                 self.pace() == ChangeFrequency::Never
             }

@@ -205,6 +205,10 @@ impl Stages {
     /// multipliers. Parts that have not begun are left out, so every event of fewer steps is one
     /// that
     /// [`Event::reduced_to`] accepts.
+    ///
+    /// # Guarantee
+    /// The event describes the first steps if each is on a Poisson sample of that rate and its
+    /// noise is that of [`at`](Stages::at).
     pub fn event(&self, sampling_rate: SamplingRate, steps: u64) -> Event {
         let equal = |a: &Stage, b: &Stage| a.noise_multiplier == b.noise_multiplier;
         let run = |run: &[Stage]| {

@@ -84,8 +84,8 @@ impl GuaranteeFacts {
     }
 }
 
-/// Returns what a reader must know of a guarantee that says less than it seems to, a sentence each:
-/// an epsilon above 10, or a delta that is not below 1 / `examples`. Empty for other guarantees.
+/// Returns caveats of a weak guarantee, one phrase each: for an epsilon above 10, and for a delta
+/// that is not below 1 / `examples`. Empty for other guarantees.
 pub fn caveats(epsilon: f64, delta: Delta, examples: usize) -> Vec<String> {
     let mut caveats = Vec::new();
     let rounded = RoundedUp(epsilon);

@@ -9,18 +9,17 @@ use super::digits::RoundedNearest;
 use super::event::nearly_equal;
 use crate::{Error, Result};
 
-/// Range of the mean number of trials: smaller means select nothing, and nobody trains as often as
-/// the largest.
+/// Range of the mean number of trials.
 const MEANS: std::ops::RangeInclusive<f64> = 1.0..=1e6;
-/// Shapes of the truncated negative binomial law.
+/// Range of the shape of the truncated negative binomial distribution.
 const SHAPES: std::ops::RangeInclusive<f64> = 0.0..=100.0;
 
-/// The law of the number of trials in private selection (Papernot and Steinke, "Hyperparameter
+/// Distribution of the number of trials in private selection (Papernot and Steinke, "Hyperparameter
 /// Tuning with Rényi Differential Privacy", 2022): a random number K of independent trials is run,
 /// and only the best one is released.
 ///
-/// A fixed number of trials has no such guarantee: the law must be random, and nothing but the best
-/// trial may be shown, K included.
+/// A fixed number of trials has no such guarantee: the number must be random, and nothing but the
+/// best trial may be shown, K included.
 ///
 /// ```
 /// use epsilab_accounting::{Accountant, Delta, Event, Rdp, Trials};
@@ -36,15 +35,15 @@ const SHAPES: std::ops::RangeInclusive<f64> = 0.0..=100.0;
 #[serde(tag = "law", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Trials {
-    /// The truncated negative binomial law on 1, 2, …: shape 1 is the geometric law, shape 0 the
-    /// logarithmic one.
+    /// Truncated negative binomial distribution on 1, 2, …: with shape 1 the geometric
+    /// distribution, with shape 0 the logarithmic one.
     NegativeBinomial {
         /// Mean number of trials, above 1.
         mean: f64,
         /// η, at least 0. A smaller one costs less and is more spread out.
         shape: f64,
     },
-    /// The Poisson law on 0, 1, 2, …: nothing is released if it is 0.
+    /// Poisson distribution on 0, 1, 2, …: nothing is released if the number is 0.
     Poisson {
         /// Mean number of trials, at least 1.
         mean: f64,
@@ -52,17 +51,17 @@ pub enum Trials {
 }
 
 impl Trials {
-    /// Creates the geometric law on 1, 2, … with this mean.
+    /// Creates the geometric distribution on 1, 2, … with this mean.
     pub fn geometric(mean: f64) -> Self {
         Self::NegativeBinomial { mean, shape: 1.0 }
     }
 
-    /// Creates the logarithmic law on 1, 2, … with this mean.
+    /// Creates the logarithmic distribution on 1, 2, … with this mean.
     pub fn logarithmic(mean: f64) -> Self {
         Self::NegativeBinomial { mean, shape: 0.0 }
     }
 
-    /// Creates the Poisson law with this mean.
+    /// Creates the Poisson distribution with this mean.
     pub fn poisson(mean: f64) -> Self {
         Self::Poisson { mean }
     }
@@ -74,8 +73,8 @@ impl Trials {
         }
     }
 
-    /// Returns whether two laws are the same up to the rounding of numbers that were read from a
-    /// file.
+    /// Returns whether two distributions are the same up to the rounding of numbers that were read
+    /// from a file.
     pub(super) fn is_nearly(&self, other: &Self) -> bool {
         match (*self, *other) {
             (
@@ -87,7 +86,7 @@ impl Trials {
         }
     }
 
-    /// Returns the law if its numbers are in range.
+    /// Returns the distribution if its parameters are in range.
     ///
     /// # Errors
     /// `Setting` for a mean that is not above 1 (for Poisson: below 1) or above 1e6, and for a
@@ -111,8 +110,8 @@ impl Trials {
         }
     }
 
-    /// Computes γ of the truncated negative binomial law: its mean is η (1 - γ) / (γ (1 - γ^η)),
-    /// for η = 0 (1/γ - 1) / ln(1/γ). A lower bound of relative accuracy 1e-12.
+    /// Computes γ of the truncated negative binomial distribution: its mean is η (1 - γ) / (γ (1 -
+    /// γ^η)), for η = 0 (1/γ - 1) / ln(1/γ). A lower bound of relative accuracy 1e-12.
     pub(crate) fn solve_gamma(mean: f64, shape: f64) -> f64 {
         // The mean falls from infinity to 1 as γ rises from 0 to 1.
         let (mut low, mut high) = (f64::MIN_POSITIVE.ln(), 0.0);
@@ -127,8 +126,8 @@ impl Trials {
     /// distribution function.
     ///
     /// # Guarantee
-    /// The uniform number must be secret and drawn for this selection alone. The law is exact up to
-    /// the rounding of f64 and the 53 bits of the uniform number.
+    /// The uniform number must be secret and drawn for this selection alone. The distribution is
+    /// exact up to the rounding of f64 and the 53 bits of the uniform number.
     ///
     /// # Errors
     /// As [`check`](Self::check); `Setting` for a number outside [0, 1).
@@ -180,7 +179,7 @@ fn ln_exp_m1(x: f64) -> f64 {
     x + (-(-x).exp_m1()).ln()
 }
 
-/// Computes the mean of the truncated negative binomial law at the logarithm of γ.
+/// Computes the mean of the truncated negative binomial distribution at the logarithm of γ.
 fn mean_at(ln_gamma: f64, shape: f64) -> f64 {
     // (1 - γ) / γ
     let odds = (-ln_gamma).exp_m1();
@@ -190,7 +189,8 @@ fn mean_at(ln_gamma: f64, shape: f64) -> f64 {
 impl FromStr for Trials {
     type Err = Error;
 
-    /// Reads `5` (the geometric law of mean 5), `geometric:5`, `logarithmic:5` or `poisson:5`.
+    /// Parses `5` (the geometric distribution of mean 5), `geometric:5`, `logarithmic:5` or
+    /// `poisson:5`.
     fn from_str(text: &str) -> Result<Self> {
         let (law, mean) = text.split_once(':').unwrap_or(("geometric", text));
         let why = "it is no law of a number of trials";

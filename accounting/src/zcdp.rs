@@ -42,6 +42,10 @@ impl Zcdp {
     ///
     /// # Errors
     /// As [`Accountant::epsilon`].
+    ///
+    /// # Guarantee
+    /// The composition of the events is rho-zCDP for neighbours under the relation of the
+    /// accountant.
     pub fn rho(&self, events: &[Event]) -> Result<f64> {
         let mut rho = 0.0;
         let but = "and zCDP has no amplification by sampling";

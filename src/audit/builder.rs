@@ -19,7 +19,8 @@ use crate::privacy::{Delta, NoiseMultiplier, SamplingRate, Stages};
 use crate::train::Seeds;
 use crate::{Error, Result};
 
-/// Fewest trials per world: with fewer, no claim can be refuted.
+/// Fewest trials per world: with fewer, even a perfect attack refutes only claims below an epsilon
+/// of about 2.
 const MIN_TRIALS: usize = 100;
 
 /// Trials that one worker plays without a pause.
@@ -55,9 +56,10 @@ enum AuditedRelease {
 /// ```
 ///
 /// The mechanism is the very one that trains ([`Plan::mechanism`]), with its own executor, bound
-/// and noise. The network is a linear one on two classes, on which features state gradients, and it
-/// does not change between steps. Only number, sampling rate, bound and noise of the plan matter,
-/// not its model and data.
+/// and noise. The network is a linear one on two classes, whose per-example gradients are set by
+/// the features, and it does not change between steps. Of the plan, only the number of examples,
+/// the steps, sampling rate, bound, noise and selection of coordinates matter, not its model and
+/// data.
 ///
 /// # Guarantee
 /// The verdict "refuted" means that the releases are distinguishable beyond the trade-off curve of

@@ -18,9 +18,9 @@ const SQRT_2: f64 = std::f64::consts::SQRT_2;
 /// The gradient of the cross-entropy of features x is therefore (-x/2, x/2) for class 0, and the
 /// opposite for class 1: the features choose direction and norm.
 ///
-/// All weights are 1, so connection sensitivities are gradients. With two layers, the second one is
-/// the identity on two values that are both the sum of the features. Its gradient is then
-/// proportional to that sum.
+/// All weights of the first layer are 1, so its connection sensitivities are gradients. With two
+/// layers, the second one is the identity on two values that are both the sum of the features. Its
+/// gradient is then proportional to that sum.
 #[derive(Debug)]
 pub(super) struct CanaryNetwork {
     pub(super) network: Network,

@@ -85,7 +85,7 @@ impl PrivacyClaim {
         Ok(Self { epsilon, why, compared, trade_off, delta })
     }
 
-    /// Returns the largest true positive rate at false positive rates from 0.01 % to 1.
+    /// Returns points (FPR, largest TPR) of the claim, at false positive rates from 0.01 % to 1.
     pub(super) fn allowed_roc_curve(&self) -> Vec<(f64, f64)> {
         let rates = (0..=80).map(|i| 10f64.powf(f64::from(i) / 20.0 - 4.0));
         rates.map(|rate| (rate, self.trade_off.max_tpr(rate))).collect()

@@ -54,8 +54,8 @@ impl Mechanism for PlanMechanism {
     }
 }
 
-/// Returns 1 for the half of each tensor's values that is largest, the last of equal ones; 0 for
-/// the rest.
+/// Returns 1 for the half of each tensor's values of largest absolute value, the last of equal
+/// ones; 0 for the rest.
 fn largest_half(mut values: Gradients) -> Gradients {
     for entry in &mut values.entries {
         let mut order: Vec<usize> = (0..entry.values.len()).collect();

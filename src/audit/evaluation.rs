@@ -28,7 +28,7 @@ impl Evaluation {
     /// Evaluates the values `[statistics][trials]` without and with the canary.
     ///
     /// # Guarantee
-    /// All bounds hold together with probability [`CONFIDENCE`]: there are two attacks per
+    /// All bounds hold together with probability at least [`CONFIDENCE`]: there are two attacks per
     /// statistic, and two bounded rates per attack.
     pub(super) fn from_trials(
         statistics: &[Statistic],

@@ -60,9 +60,10 @@ impl fmt::Display for Statistic {
 /// The result of an [`Audit`](super::Audit).
 ///
 /// # Guarantee
-/// `lower_bound` is at most the true epsilon at `delta` with probability `confidence`, whatever the
-/// mechanism is. A correct claim is refuted with probability 1 - `confidence` at most. The trials
-/// use pseudorandom numbers. Nothing follows about attacks that were not tried.
+/// `lower_bound` is at most the true epsilon at `delta` with probability at least `confidence`,
+/// whatever the mechanism is. A correct claim is refuted with probability 1 - `confidence` at most.
+/// Neighbours: one example added or removed. The trials use pseudorandom numbers. Nothing follows
+/// about attacks that were not tried.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AuditReport {
     /// Name of the audited method.

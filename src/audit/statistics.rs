@@ -156,7 +156,7 @@ impl WorldValues<'_> {
     }
 
     /// Returns the attacks that are best on these trials, by the excess over the claim (by the
-    /// advantage where there is none), and by the lower bound on epsilon.
+    /// advantage if no attack exceeds it), and by the lower bound on epsilon.
     pub(super) fn best(&self, claim: &TradeOff, delta: f64, alpha: f64) -> [Attack; 2] {
         let trials = self.without.len();
         let mut all = Vec::new();

@@ -199,7 +199,7 @@ pub fn by_name(name: &str, options: &Options) -> Result<Audit> {
 }
 
 impl Settings {
-    /// Returns the plan of a method with clip bound 1 and these settings.
+    /// Returns the plan of a method with these settings; the rest are its own or the defaults.
     fn plan(&self, method: &dyn Method) -> Result<Plan> {
         let mut method = method.clone_box();
         let (batch_size, examples) = sizes(self.options.sampling_rate)?;

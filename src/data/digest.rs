@@ -24,7 +24,7 @@ pub(super) fn add_words(sha: &mut Sha256, words: impl Iterator<Item = u32>) {
     sha.update(&bytes);
 }
 
-/// Bytes in lower-case hexadecimal.
+/// Returns bytes in lower-case hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -14,9 +14,9 @@ use crate::{Error, Result};
 /// shared.
 ///
 /// Features are `f32`, row-major (`[channels, height, width]` for images); labels are class indices
-/// from 0. Features are in memory, except those of [`image_folder`](super::image_folder), which
-/// stay in files. [`gather`](Self::gather) reads both. [`features`](Self::features) and
-/// [`features_flat`](Self::features_flat) panic for files: call
+/// from 0. Features are in memory, except those of [`image_folder`](super::image_folder) and
+/// [`tar_shards`](super::tar_shards), which stay in files. [`gather`](Self::gather) reads both.
+/// [`features`](Self::features) and [`features_flat`](Self::features_flat) panic for files: call
 /// [`Dataset::in_memory`](super::Dataset::in_memory) first, or check
 /// [`is_in_memory`](Self::is_in_memory).
 ///

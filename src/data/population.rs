@@ -18,11 +18,11 @@ use super::Dataset;
 /// # Ok(()) }
 /// ```
 ///
-/// Epsilon depends on the number of examples only, so a plan for a population and one for data of
-/// that size are equal. What depends on more than the number is checked when the plan trains on
-/// data, before anything is charged: their number, whether they were
-/// [prepared from private examples](Dataset::prepared_from_private_examples), and whether an
-/// augmentation applies to their shape. A plan never depends on the number of classes.
+/// Of the data, epsilon depends on the number of examples only, so a plan for a population and one
+/// for data of that size are equal. What depends on more than the number is checked when the plan
+/// trains on data, before anything is charged: their number, whether they were [prepared from
+/// private examples](Dataset::prepared_from_private_examples), and whether an augmentation applies
+/// to their shape. A plan never depends on the number of classes.
 ///
 /// # Guarantee
 /// The number of examples is treated as public, as in every plan.

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::Dataset;
 
-/// A public data set that a model was trained on without counting the cost.
+/// A public data set that the parameters of a model depend on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublicData {
     /// Name of the data set, for instance `CIFAR-100`.
     pub name: String,
-    /// Whether the data set was drawn by code, so that it depends on nobody; otherwise it is
-    /// declared public.
+    /// Whether the data set is synthetic, drawn by code, so that it depends on no person's data;
+    /// otherwise it is declared public.
     pub drawn_by_code: bool,
     /// The data set's [`origin`](Dataset::origin), if it was read here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,7 +47,7 @@ impl Dataset {
         }
     }
 
-    /// Returns the same data set, marked as drawn by code, so that it depends on nobody.
+    /// Returns the same data set, marked as synthetic: it depends on no person's data.
     pub(super) fn mark_synthetic(self) -> Self {
         self.map_inner(|inner| inner.about.public = Some(PublicReason::DrawnByCode))
     }

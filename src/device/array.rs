@@ -11,8 +11,9 @@ use super::host;
 /// A flat array of `f32` values, `[len]`, on the host, on a device, or on both. Tensors are stored
 /// row-major.
 ///
-/// An array that was made on a device stays there until it is dereferenced as a slice. That copies
-/// it to the host once, which counts as one of [`host_sync_count`](super::host_sync_count).
+/// An array on a device is copied to the host when it is first dereferenced as a slice. The copy is
+/// kept. Unless the device is the CPU, it counts as one of
+/// [`host_sync_count`](super::host_sync_count).
 ///
 /// Cloning shares the values on the device and copies the values on the host.
 #[derive(Clone, Default)]

@@ -42,8 +42,8 @@ impl DeviceGuard {
     /// Runs `work` on the device. Its result counts only if the device has not failed.
     ///
     /// # Errors
-    /// `Device` if the device has failed since the guard was made, with the first cause; otherwise
-    /// the errors of `work`.
+    /// `Device` if a thread of the backend has panicked since the guard was made, with the first
+    /// cause, or if `work` panics; otherwise the errors of `work`.
     pub fn run<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         if self.device == DeviceSpec::Cpu {
             return work();
@@ -221,7 +221,8 @@ fn is_backend_thread(name: &str) -> bool {
     name.starts_with("DSU-") || name.starts_with("DSD-")
 }
 
-/// Returns whether the thread of this name drives this device. The types of WGPU's devices vary.
+/// Returns whether the thread of this name, one of the backend, drives this device. Always true for
+/// WGPU, whose thread names vary with the type of the device.
 fn is_thread_of_device(thread: &str, device: DeviceSpec) -> bool {
     match device {
         DeviceSpec::Cpu => false,

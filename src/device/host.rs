@@ -22,7 +22,8 @@ impl HostValues {
         Self::try_shared(tensor.clone()).unwrap_or_else(|| Self::Copy(tensor_to_vec(tensor)))
     }
 
-    /// Returns the tensor's own memory. `None` unless it is an `f32` tensor of the CPU backend.
+    /// Returns the tensor's own memory, or a copy if it is not contiguous. `None` unless it is an
+    /// `f32` tensor of the CPU backend.
     pub(crate) fn try_shared<const D: usize>(tensor: Tensor<D>) -> Option<Self> {
         let tensor = tensor.try_into_primitive::<Flex>().ok()?.to_contiguous();
         tensor.as_slice::<f32>().is_some().then_some(Self::Flex(tensor))

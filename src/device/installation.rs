@@ -8,7 +8,8 @@ use crate::{Error, ErrorKind, Result};
 /// A version as (major, minor).
 pub type Version = (u32, u32);
 
-/// The CUDA installation of this machine. Detecting it compiles a small kernel but starts no GPU.
+/// The CUDA installation of this machine. Detecting it compiles a small kernel but runs nothing on
+/// a GPU.
 #[doc(hidden)]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CudaInstallation {

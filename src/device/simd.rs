@@ -3,7 +3,7 @@
 
 use pulp::{Simd, WithSimd};
 
-/// Returns the number of values in a vector register, 1 without vector instructions.
+/// Returns the number of `f32` values in a vector register, 1 without vector instructions.
 pub(crate) fn f32_lanes() -> usize {
     struct Lanes;
     impl WithSimd for Lanes {
@@ -17,7 +17,7 @@ pub(crate) fn f32_lanes() -> usize {
     dispatch(Lanes)
 }
 
-/// Runs with the widest vector instructions of this processor.
+/// Runs `work` with the widest vector instructions of this processor.
 pub(crate) fn dispatch<W: WithSimd>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
     {

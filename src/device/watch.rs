@@ -5,7 +5,8 @@ use burn::prelude::Device;
 #[cfg(feature = "gpu")]
 use cubecl::server::ProfileError;
 
-/// Runs `work` and reports a failure of any operation that it starts on this device.
+/// Runs `work` and reports a failure of any operation that it starts on this device. On the CPU,
+/// and on a GPU that can't profile, it only runs `work`.
 ///
 /// Reading a result reports only failures that are marked on it, and CubeCL 0.11 loses some marks:
 /// where kernels add to their output by atomic operations (sums of all values, scattered

@@ -53,8 +53,8 @@ pub trait Bound: fmt::Debug + Send + Sync {
 /// and is rescaled by it. Either all parameters are one group, or each layer is one.
 ///
 /// # Guarantee
-/// Neighbours: one example added or removed. The sum of the gradients of group l changes by at most
-/// `sensitivities()[l]` in L2 norm, and the whole sum by at most
+/// For the same neighbours, the sum of the rescaled gradients of group l changes by at most
+/// [`sensitivities`](Self::sensitivities)`[l]` in L2 norm, and the whole sum by at most
 /// [`joint_sensitivity`](Self::joint_sensitivity).
 #[derive(Clone, Debug)]
 pub struct ClipGroups {

@@ -53,7 +53,8 @@ pub enum ClipRule {
     },
     /// Normalisation: g · C/max(‖g‖, γ), over all parameters jointly.
     Normalised {
-        /// C, the L2 norm of one example's contribution.
+        /// C, the L2 norm of the contribution of a gradient that is not shorter than γ; others are
+        /// shorter.
         max_grad_norm: f64,
         /// γ; shorter gradients are multiplied by C/γ.
         gamma: f64,
@@ -185,11 +186,11 @@ impl ClipRule {
     /// Returns the L2 sensitivity of the clipped sum.
     ///
     /// # Guarantee
-    /// The largest L2 distance between the sums of two neighbouring data sets: C if neighbours
-    /// differ by one example added, removed or zeroed out, 2C if one example is replaced, where C
-    /// is the bound on one example's contribution over all layers. Holds before any division by a
-    /// batch size. Infinite for backpropagation clipping, which bounds a network layer by layer:
-    /// [`groups`](Bound::groups) gives the sensitivities.
+    /// Upper bound on the L2 distance between the sums of two neighbouring data sets: C if
+    /// neighbours differ by one example added, removed or zeroed out, 2C if one example is
+    /// replaced, where C is the bound on one example's contribution over all layers. Holds before
+    /// any division by a batch size. Infinite for backpropagation clipping, which bounds a network
+    /// layer by layer: [`groups`](Bound::groups) gives the sensitivities.
     pub fn sensitivity(&self, neighbouring: NeighbouringRelation) -> f64 {
         let bound = match self {
             Self::Flat { max_grad_norm }

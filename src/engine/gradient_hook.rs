@@ -17,7 +17,7 @@ use crate::nn::{BatchTensor, UpstreamClip};
 #[cfg_attr(feature = "gpu", backend_extension(Flex, Cube, Autodiff))]
 #[cfg_attr(not(feature = "gpu"), backend_extension(Flex, Autodiff))]
 pub trait TapOps: Backend {
-    /// Returns `y` unchanged.
+    /// Returns `y` unchanged; autodiff also stores its gradient under `anchor`.
     fn tap(y: FloatTensor<Self>, anchor: FloatTensor<Self>) -> FloatTensor<Self>;
     /// Returns `y` unchanged; autodiff clips its gradient.
     fn clip_gradient(y: FloatTensor<Self>, clip: RowClip) -> FloatTensor<Self>;

@@ -1,5 +1,6 @@
-//! Roofline of a step: the fastest that this machine could be (Williams, Waterman and Patterson,
-//! 2009, "Roofline: an insightful visual performance model for multicore architectures").
+//! Roofline of a step: the shortest time that the limits of this machine allow (Williams, Waterman
+//! and Patterson, 2009, "Roofline: an insightful visual performance model for multicore
+//! architectures").
 
 use std::hint::black_box;
 use std::sync::Barrier;

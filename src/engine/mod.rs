@@ -136,7 +136,8 @@ pub trait Executor {
     ///
     /// # Errors
     /// If the shape, tokens or labels of the batch, the weights or the bound do not fit the
-    /// network, or the bound is out of range.
+    /// network, or the bound is out of range; kind `Device` if the device fails or has too little
+    /// memory for one example.
     fn weighted_sum(
         &self,
         network: &Network,

@@ -35,9 +35,9 @@ impl ParameterCheck {
 
 /// Result of comparing an executor with one backward pass per example.
 ///
-/// It holds relative differences only, no gradient, norm or loss of an example. Despite its name it
-/// is a test on a few examples, not a proof for all inputs. It is computed from the data without
-/// noise and is not accounted for: treat it like any other non-private output.
+/// It holds relative differences only, no gradient, norm or loss of an example. It is a test on a
+/// few examples, not a proof for all inputs. It is computed from the data without noise and is not
+/// accounted for: treat it like any other non-private output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GradientCheck {
     /// Number of examples that were compared.

@@ -15,7 +15,7 @@ use crate::mask::{
 use crate::nn::{Model, Network};
 use crate::{Error, ErrorKind};
 
-/// Seeds for the coordinates of one run. Only that of the noise must be secret.
+/// Seeds for the coordinates of one run. Those of noise and dropout must be secret.
 #[derive(Clone, Copy)]
 pub(crate) struct MaskSeeds {
     /// Seed of a random mask.

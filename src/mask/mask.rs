@@ -25,7 +25,7 @@ pub struct MaskTensor {
 }
 
 impl MaskTensor {
-    /// The number of kept coordinates.
+    /// Returns the number of kept coordinates.
     pub fn kept_count(&self) -> usize {
         self.kept.iter().filter(|&&kept| kept).count()
     }
@@ -173,7 +173,7 @@ impl Mask {
         self.len() == 0
     }
 
-    /// The number of kept coordinates.
+    /// Returns the number of kept coordinates.
     pub fn kept_count(&self) -> usize {
         self.tensors().iter().map(MaskTensor::kept_count).sum()
     }

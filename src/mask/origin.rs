@@ -9,8 +9,8 @@ use crate::privacy::Event;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PrivacyStatus {
-    /// No example of people: made from shapes, randomness, and parameters that are initial or were
-    /// trained on synthetic data.
+    /// Data-free: made from shapes, randomness, and parameters that are initial or were trained on
+    /// synthetic data.
     DataFree,
     /// Noisy release that is charged to a ledger.
     Released {
@@ -21,7 +21,7 @@ pub enum PrivacyStatus {
         data: String,
         /// Name of the run in that data set's ledger.
         run: String,
-        /// Further assumption, for example that nobody knows the seed of the noise.
+        /// Further assumption, for example that the seed of the noise is secret.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         assumed: Option<String>,
     },
@@ -32,8 +32,8 @@ pub enum PrivacyStatus {
 }
 
 impl PrivacyStatus {
-    /// Returns whether nothing is revealed beyond releases that are charged to a ledger, or
-    /// assumptions.
+    /// Returns whether the mask reveals nothing beyond releases that are charged to a ledger,
+    /// possibly under an assumption.
     pub fn is_private(&self) -> bool {
         !matches!(self, Self::NotPrivate(_))
     }

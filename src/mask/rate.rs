@@ -27,8 +27,8 @@ pub(crate) fn check_rate(name: &str, rate: f64) -> Result<f64> {
     Err(Error::setting(name, rate, why).fix("choose a rate such as 0.5"))
 }
 
-/// Refuses a pruning rate outside [0, 1). Recipes are given the rate (`prune`) or its complement
-/// (`keep`), so the error says both.
+/// Returns the pruning rate if it is in [0, 1), else a `Setting` error. Recipes are given the rate
+/// (`prune`) or its complement (`keep`), so the error states both.
 pub(crate) fn check_pruning(rate: f64) -> Result<f64> {
     if (0.0..1.0).contains(&rate) {
         return Ok(rate);

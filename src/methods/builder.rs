@@ -27,7 +27,7 @@ pub struct Builder<S> {
 /// of the settings that it shares with others, and [`register`](super::register) makes it known to
 /// grids, audits and stored runs of a process.
 pub trait MethodSettings: Clone + Debug + Default + PartialEq + Send + Sync + 'static {
-    /// Returns what the method is.
+    /// Returns the descriptor of the method.
     fn descriptor() -> &'static MethodDescriptor;
 
     /// Returns the builder with the method's own defaults of shared settings.

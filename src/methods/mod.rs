@@ -13,7 +13,7 @@
 //! | [`DpSsgd`] | DP-SGD with a mask and gradient dropping | proved; none with a mask by SNIP |
 //! | [`AdaptiveDpSgd`], [`DynamicDpSgd`] | DP-SGD with schedules of noise and clip norm | proved |
 //! | [`QuantileDpSgd`] | the clip norm follows a noisy quantile (Andrew et al., 2021) | proved |
-//! | [`BackpropClip`] | inputs and upstream gradients are clipped | proved; none `as_published()` |
+//! | [`BackpropClip`] | inputs and upstream gradients are clipped | proved, also `as_published()` |
 //! | [`AutoDpSgd`] | Auto DP-SGD as published; `sound()` is its variant with a bound | none |
 //! | [`NonPrivate`] | SGD on raw gradients, for comparison | none |
 //!
@@ -119,8 +119,23 @@ impl Release {
 /// plan's sampler (which may be empty) and the coordinates selected for this step.
 pub trait Mechanism {
     /// Computes the gradient of one batch; a private method clips it per example and adds noise.
-    /// `selected` holds zeros and ones that do not depend on the batch. Coordinates with zero enter
-    /// neither norm nor sum, get no noise, and are exactly zero in the result.
+    /// `network` holds the parameters that were released last. `selected` holds zeros and ones, one
+    /// per parameter, that do not depend on the batch; `None` selects all coordinates. Coordinates
+    /// with zero enter neither norm nor sum, get no noise, and are exactly zero in the result. The
+    /// gradient has one entry per parameter tensor of `network`, in its order and shape; it and
+    /// [`Release::noise_std`] are in units of a sum of per-example gradients divided by the
+    /// expected batch size, never by the size of the batch. An empty batch is a step too, with its
+    /// noise.
+    ///
+    /// # Guarantee
+    /// The event of the method ([`MethodDescriptor::event`]) must describe this release: at most
+    /// the stated bound on one example's contribution, with the stated noise on the sum.
+    ///
+    /// # Errors
+    /// As [`Executor::weighted_sum`](crate::engine::Executor::weighted_sum) and
+    /// [`GaussianNoise::add_to_each`](crate::engine::GaussianNoise::add_to_each). The error ends
+    /// the run. Its whole plan then stays charged, unless the error is in the first step, or of a
+    /// device from which nothing was copied yet.
     fn release(
         &mut self,
         network: &Network,
@@ -151,10 +166,10 @@ pub trait Mechanism {
     }
 }
 
-/// Refuses the [state](Mechanism::state) of another mechanism, which has another number of values.
+/// Checks that the [state](Mechanism::state) of a mechanism has `expected` values, all finite.
 ///
 /// # Errors
-/// `CorruptData` if it has, and for values that are not finite.
+/// `CorruptData` for another number of values, and for values that are not finite.
 pub fn check_state(state: &[f64], expected: usize) -> Result<()> {
     if state.len() == expected && state.iter().all(|value| value.is_finite()) {
         return Ok(());

@@ -8,7 +8,7 @@ use crate::engine::{
 use crate::methods::{Plan, Release, check_state};
 use crate::privacy::{Stage, Stages};
 
-/// The sums of a run and the noise of its steps.
+/// Noise of the steps of a run, and the executor that computes their sums.
 pub(super) struct NoisySum {
     stages: Stages,
     pub(super) expected_batch_size: f64,
@@ -17,7 +17,7 @@ pub(super) struct NoisySum {
 }
 
 impl NoisySum {
-    /// Returns the sums of these stages, with a noise stream of their own.
+    /// Creates the noise of these stages, with a stream of its own.
     pub(super) fn new(stages: Stages, expected_batch_size: usize, noise_seed: [u8; 32]) -> Self {
         let chunk = typical_max_batch_size(expected_batch_size);
         Self {
@@ -28,7 +28,7 @@ impl NoisySum {
         }
     }
 
-    /// Returns the sums of a plan with these stages.
+    /// Creates the noise of a plan with these stages, at the precision of the plan.
     pub(super) fn from_plan(plan: &Plan, stages: Stages, noise_seed: [u8; 32]) -> Self {
         let sum = Self::new(stages, plan.expected_batch_size(), noise_seed);
         Self { executor: sum.executor.precision(plan.settings().precision), ..sum }

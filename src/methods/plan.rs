@@ -229,8 +229,8 @@ impl Plan {
         }
     }
 
-    /// Keeps settings that only the method knows, for its mechanism and its event. They are part of
-    /// the plan's file and of the identity of its runs.
+    /// Stores settings that only the method knows, for its mechanism and its event. They are part
+    /// of the plan's file and of the identity of its runs.
     ///
     /// # Errors
     /// `Setting` for settings that can't be written as JSON.
@@ -419,7 +419,7 @@ impl Plan {
         Ok(prepared.unwrap_or_else(|| network.clone()))
     }
     /// Returns the bound on one example's influence on the sum of a step, counted from 0, on the
-    /// network of [`prepare_model`](Self::prepare_model); `None` without privacy.
+    /// network of [`prepare_model`](Self::prepare_model); `None` for a method without a bound.
     ///
     /// # Errors
     /// As [`descriptor`](Self::descriptor).
@@ -472,8 +472,8 @@ impl Plan {
     }
 
     /// Returns the reason why the guarantee is void regardless of the noise, as a phrase: a mask,
-    /// or a preparation of the data, that was made from private examples without noise, or a
-    /// method without a bound on one example's influence.
+    /// or a preparation of the data, that was made from private examples without noise, a learning
+    /// rate that follows a loss, or a method without a bound on one example's influence.
     pub fn not_covered_reason(&self) -> Option<String> {
         let mask = self.sparsity().and_then(Sparsity::non_private_reason);
         let mask = mask.map(|why| format!("the mask: {why}"));
@@ -550,11 +550,16 @@ impl Plan {
         other(format!("the mask has other releases about {}", data.name()))
     }
 
-    /// Computes the cost of the first `steps` steps at the plan's delta, by the headline
-    /// accountant; `None` without a guarantee.
+    /// Computes the cost of the first `steps` steps at the plan's delta, by [`TightestAccountant`];
+    /// `None` without a guarantee.
     ///
     /// # Errors
     /// `Accounting` if no finite epsilon covers them.
+    ///
+    /// # Guarantee
+    /// Upper bound under [`neighbouring`](Self::neighbouring) for all of
+    /// [`releases_after`](Self::releases_after): the steps, a mask and earlier releases that the
+    /// mask depends on.
     pub fn spent_after(&self, steps: u64) -> Result<Option<PrivacyCost>> {
         let cost = |privacy: &Privacy| {
             let headline = TightestAccountant::with_neighbouring(self.neighbouring());
@@ -566,6 +571,9 @@ impl Plan {
     /// Computes the epsilon of [`spent_after`](Plan::spent_after).
     ///
     /// # Errors
+    /// As [`spent_after`](Plan::spent_after).
+    ///
+    /// # Guarantee
     /// As [`spent_after`](Plan::spent_after).
     pub fn epsilon_after(&self, steps: u64) -> Result<Option<f64>> {
         Ok(self.spent_after(steps)?.map(|spent| spent.epsilon))

@@ -86,7 +86,7 @@ impl PrivateSelection {
         self.plan_for(&data.into())
     }
 
-    /// Returns the plan of the selection for these numbers of examples.
+    /// Returns the plan of the selection for this population.
     ///
     /// # Errors
     /// As [`Method::plan_for`] for any candidate, and as [`Plan::best_of`]; `Setting` for clip

@@ -112,8 +112,8 @@ pub struct MethodDescriptor {
     pub is_sparse: bool,
     /// Function that creates the mechanism of a plan.
     pub mechanism: MakeMechanism,
-    /// Function that creates the bound on one example's influence on the sum of a step; `None`
-    /// without privacy.
+    /// Function that creates the bound on one example's influence on the sum of a step; `None` for
+    /// a method without a bound.
     pub bound: MakeBound,
     /// Function that returns the event of the first steps of a plan. The event of fewer steps is
     /// one that [`Event::reduced_to`] accepts.
@@ -122,8 +122,8 @@ pub struct MethodDescriptor {
     /// The event describes the releases of the mechanism: every step of it, with the noise that the
     /// mechanism adds.
     pub event: fn(&Plan, steps: u64) -> Event,
-    /// The network that the method trains, where it is not that of the model: one with other layers
-    /// around the same parameters.
+    /// Function that returns the network that the method trains, with other layers around the same
+    /// parameters; `None` where it is that of the model.
     pub network: fn(&Plan, &Network) -> Result<Option<Network>>,
     /// Function that returns the reason why the method has no guarantee with this plan although it
     /// adds noise, as a phrase.
@@ -137,8 +137,8 @@ pub struct MethodDescriptor {
     pub style: FigureStyle,
     /// The settings that only this method has.
     pub own: &'static [SettingSpec],
-    /// The epsilon that the method's paper claims for a number of steps with this mean clip
-    /// threshold, where no proof supports it.
+    /// Function that returns the epsilon that the method's paper claims for a number of steps with
+    /// this mean clip threshold, where no proof supports it.
     pub claim: fn(&Plan, steps: u64, mean_threshold: Option<f64>) -> Option<ClaimedEpsilon>,
 }
 
@@ -213,9 +213,9 @@ impl fmt::Debug for MethodDescriptor {
     }
 }
 
-/// A training method with its settings, whatever it is: a [`Builder`](super::Builder).
+/// A training method with its settings, as a trait object: a [`Builder`](super::Builder).
 pub trait Method: Any + fmt::Debug + Send + Sync {
-    /// Returns what the method is.
+    /// Returns the descriptor of the method.
     fn descriptor(&self) -> &'static MethodDescriptor;
 
     /// Returns the settings that all methods share.

@@ -88,7 +88,7 @@ impl Model {
     }
 
     /// Returns the model with initial parameters of this seed, if its own are initial ones whose
-    /// seed nobody chose; otherwise the model as it is.
+    /// seed that was not chosen by the user; otherwise the model as it is.
     ///
     /// # Errors
     /// As building a model.

@@ -14,7 +14,7 @@ use super::{BatchTensor, Layer, LayerSpec, NoTape, Tape};
 use crate::device::host::{HostValues, tensor_to_vec};
 use crate::{Error, ErrorKind, Result};
 
-/// A feed-forward network: a list of layers with their parameters, as a Burn module.
+/// A network: a list of layers, or a user-defined module, with its parameters, as a Burn module.
 ///
 /// The shapes of the layers are checked when the network is built, so a forward pass on examples of
 /// [`input_shape`](Self::input_shape) can't fail. Clones share the parameters.

@@ -28,9 +28,9 @@ pub enum Precision {
     /// IEEE single precision: 32 bits, 24 of them significant.
     #[default]
     F32,
-    /// bfloat16 matrix products: the operands are rounded to 16 bits, 8 of them significant, and
-    /// so are the results. Everything else is computed in f32. Several times as fast as f32 on GPUs
-    /// with matrix units. The fused executor, which runs on the CPU, always computes in f32.
+    /// bfloat16 matrix products: the operands are rounded to 16 bits, 8 of them significant, and so
+    /// are the results. Everything else is computed in f32. Several times as fast as f32 on GPUs
+    /// with tensor cores. The fused executor, which runs on the CPU, always computes in f32.
     Bf16,
 }
 

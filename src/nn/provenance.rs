@@ -9,7 +9,7 @@ use crate::data::{Dataset, PublicData};
 ///
 /// # Guarantee
 /// It decides what a private run that starts from these parameters says about them: nothing for
-/// [`Initial`](Self::Initial) and for data drawn by code, an assumption for data that were declared
+/// [`Initial`](Self::Initial) and for synthetic data, an assumption for data that were declared
 /// public, a wider assumption for [`Unknown`](Self::Unknown). If the parameters were trained
 /// without privacy on the data of the run itself, the run is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub enum Provenance {
     /// Private data, or unnamed data: a file, a user-defined module.
     Unknown {
         /// [Origins](Dataset::origin) of the data sets that the parameters were trained on in this
-        /// session without counting the cost.
+        /// session without privacy.
         raw: Vec<String>,
     },
 }
@@ -72,8 +72,8 @@ impl Provenance {
         Self::Public(all)
     }
 
-    /// Returns the origins of all data that the parameters were trained on without counting the
-    /// cost, as far as they are known.
+    /// Returns the origins of all data that the parameters were trained on without privacy, as far
+    /// as they are known.
     fn known_non_private_origins(&self) -> Vec<String> {
         match self {
             Self::Initial { .. } => Vec::new(),
@@ -83,7 +83,7 @@ impl Provenance {
     }
 
     /// Returns whether the parameters were trained on these data, or on parts of the same data,
-    /// without counting the cost, as far as that is known.
+    /// without privacy, as far as that is known.
     pub(crate) fn was_trained_non_privately_on(&self, data: &Dataset) -> bool {
         self.known_non_private_origins().iter().any(|origin| origin == data.origin())
     }
@@ -98,8 +98,7 @@ impl Provenance {
         }
     }
 
-    /// Returns whether the parameters depend on nobody: initial ones, and those trained on data
-    /// drawn by code.
+    /// Returns whether the parameters are initial, or depend on synthetic data only.
     pub(crate) fn is_data_free(&self) -> bool {
         self.public_data().is_some_and(|all| all.iter().all(|data| data.drawn_by_code))
     }

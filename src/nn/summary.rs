@@ -1,7 +1,7 @@
 //! [`ModelSummary`]: the table of a model's layers.
 //!
 //! It does not show how per-example norms are computed, which is the executor's choice:
-//! `model.prove(&data)` reports it.
+//! `model.check_gradients(&data)` reports it.
 
 use std::fmt;
 

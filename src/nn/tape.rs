@@ -13,8 +13,9 @@ use crate::device::DeviceArray;
 /// continues with the value that it returns. An executor returns the output with a hook on its
 /// gradient.
 pub trait Tape {
-    /// Records that `site` computed `output` from `input`. Returns the value that the forward pass
-    /// continues with.
+    /// Records that `site` computed `output` from `input`, both with the batch as first dimension.
+    /// Returns the value that the forward pass continues with: `output`, or a tensor of its shape
+    /// and values.
     fn record_layer(
         &mut self,
         site: ParameterSite,
@@ -41,16 +42,17 @@ pub trait Tape {
         let _ = (call, site, input);
     }
 
-    /// Observes the input of a layer with clips before its rows are clipped to the L2 norm
-    /// `max_norm`. Token ids are not clipped and not reported. The layer's call of
+    /// Observes the input of a layer with clips, `[batch, ...]`, before its rows are clipped to the
+    /// L2 norm `max_norm`. Token ids are not clipped and not reported. The layer's call of
     /// [`clip_upstream`](Self::clip_upstream) follows.
     fn record_unclipped_input(&mut self, x: &BatchTensor, max_norm: f64) {
         let _ = (x, max_norm);
     }
 
-    /// Clips the gradient of the loss with respect to `y` in the backward pass, one example at a
-    /// time, and returns `y`. A tape for passes without gradients returns `y` as it is; any other
-    /// must clip, because the bound on the layer's gradient depends on it.
+    /// Clips the gradient of the loss with respect to `y` in the backward pass, one example (one
+    /// row of `y`, `[batch, ...]`) at a time, and returns `y`. A tape for passes without gradients
+    /// returns `y` as it is; any other must clip, because the bound on the layer's gradient depends
+    /// on it.
     fn clip_upstream(&mut self, y: BatchTensor, clip: &UpstreamClip) -> BatchTensor;
 
     /// Returns whether layers may use the CPU kernels of this crate instead of Burn's operations.

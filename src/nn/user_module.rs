@@ -2,7 +2,7 @@
 //!
 //! Burn's `Module`, visitors and mappers have generic methods and can't be trait objects.
 //! [`UserModuleOps`] is an object-safe trait with the operations that a network needs. It passes a
-//! parameter as an [`Any`], which is a `Param<ScoredTensor<D>>` of a rank that layers have, 1 to 4.
+//! parameter as an [`Any`], which is a `Param<Tensor<D>>` of a rank that layers have, 1 to 4.
 //!
 //! [`Network`]: super::Network
 
@@ -62,8 +62,10 @@ use super::{BatchTensor, Tape};
 /// batch normalisation, randomness other than [`Dropout`](super::Dropout)'s, and parameters that no
 /// layer reports to the tape. It is a test, not a proof.
 pub trait Forward {
-    /// Computes the logits `[batch, classes]` of a batch of examples, with dropout and recording
-    /// by `tape`.
+    /// Computes the logits `[batch, classes]` of a batch of examples, with dropout and recording by
+    /// `tape`. `x` has the shape `[batch, ...]` of the examples that the model was made for. Row
+    /// `i` of the result must depend on row `i` of `x` alone. A panic on the synthetic examples
+    /// with which the model is made becomes the error of [`Model::custom`](super::Model::custom).
     fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> Tensor<2>;
 }
 

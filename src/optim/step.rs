@@ -1,4 +1,4 @@
-//! [`Step`]: what one step of an optimizer is given besides network and gradient.
+//! [`StepSettings`]: what one step of an optimizer is given besides network and gradient.
 
 use crate::engine::{CoordinateWeights, Gradients};
 use crate::nn::Network;

@@ -15,7 +15,7 @@ use crate::train::RunRecord;
 const ROUNDING: f64 = 1e-6;
 
 /// Raises the epsilon of a record to the cost of its releases. Returns a warning if the recorded
-/// value is not the answer of an accountant.
+/// epsilon is not the recomputed one.
 ///
 /// # Guarantee
 /// The claimed epsilon is at least what the headline accountant proves for the recorded releases,
@@ -53,8 +53,8 @@ pub(super) fn reconcile_epsilon(record: &mut RunRecord) -> Option<String> {
     ))
 }
 
-/// Computes the answer of the headline accountant. Answers are cached, because many runs of a grid
-/// have equal releases and computing an answer takes a moment.
+/// Computes the epsilon of the events by [`TightestAccountant`]. Results are cached, because many
+/// runs of a grid have equal releases.
 fn cached_epsilon(
     neighbouring: NeighbouringRelation,
     events: &[Event],

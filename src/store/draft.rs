@@ -67,8 +67,8 @@ impl Draft {
 }
 
 impl Draft {
-    /// Renames the draft to its final name, atomically, unless a folder with files has the name.
-    /// Returns the draft then.
+    /// Renames the draft to its final name, atomically, unless a folder with files has that name.
+    /// Returns the draft if it was not renamed.
     pub(super) fn commit_if_absent(mut self, run: &Path) -> Result<Option<Self>> {
         match rename_if_absent(&self.folder, run) {
             Ok(true) => {

@@ -115,7 +115,7 @@ pub(super) fn check_releases_match_charge(
 }
 
 /// Checks that a stored run on `data` is in the account of their ledger, and was charged for what
-/// it released.
+/// it released. A run whose record names the ledger of other data is not looked up.
 ///
 /// # Errors
 /// `Ledger` if it is not in the account; `CorruptData` if its releases are others.

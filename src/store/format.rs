@@ -30,8 +30,8 @@ struct FormatFile {
     format: u32,
 }
 
-/// Checks that this version reads the project in `home`. A folder without a project is one that it
-/// can make.
+/// Checks that this version reads the project in `home`. A folder without runs and ledgers needs no
+/// format file.
 ///
 /// # Errors
 /// `CorruptData` if the project has another format, or none; `Io` if that can't be read.

@@ -1,4 +1,4 @@
-//! The project folder, which has the runs and ledgers.
+//! The project folder, which holds the runs and ledgers.
 
 use std::path::{Path, PathBuf};
 

@@ -105,10 +105,10 @@ impl RunStore {
         Ok(ledger)
     }
 
-    /// Describes where runs on these data are charged, and how many are:
-    /// `/project/.epsilab/ledger: 2 runs on these data`. Ledgers belong to a project folder, so
-    /// another project counts from zero. The name of the ledger itself is a hash of the data and
-    /// stays out of what notebooks show.
+    /// Describes where runs on these data are charged, and how many are: `/project/.epsilab/ledger:
+    /// 2 runs on these data so far`. Ledgers belong to a project folder, so another project counts
+    /// from zero. The name of the ledger itself is a hash of the data and stays out of what
+    /// notebooks show.
     ///
     /// # Errors
     /// As [`RunStore::existing_ledger`].
@@ -175,7 +175,7 @@ impl RunStore {
 
     /// Returns a stored run that started from `model` on `data`, if it was finished.
     ///
-    /// Where the parameters come from is told by `model` and `data`, not by the files.
+    /// The provenance of its parameters follows from `model` and `data`, not from the files.
     ///
     /// # Errors
     /// `CorruptData` if its files are missing, changed or can't be parsed: nothing is overwritten
@@ -387,7 +387,7 @@ pub(crate) enum PublishOutcome {
     Aside,
 }
 
-/// Returns the id of a run, a hash of its settings, model and data.
+/// Returns the id of a run: 16 hexadecimal digits of a hash of its settings, model and data.
 pub(crate) fn run_id(plan: &Plan, model: &Model, data: &Dataset) -> Result<String> {
     let mut settings = json!({
         "format": FORMAT,

@@ -1,4 +1,4 @@
-//! Check of the room for a run, before it is charged.
+//! Check of the disk space for a run, before it is charged.
 
 use std::path::Path;
 

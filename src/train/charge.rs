@@ -37,7 +37,7 @@ enum ChargeState {
     Killed,
     /// It was closed with all its steps.
     Closed,
-    /// Somebody else charges it and closes its entry: the private selection that it is a trial of,
+    /// Another party charges it and closes its entry: the private selection that it is a trial of,
     /// or the process that handed it out.
     Elsewhere,
 }
@@ -97,7 +97,7 @@ impl<'a> RunCharge<'a> {
         Self { ledger, plan, run: run.to_owned(), standing: ChargeState::Elsewhere }
     }
 
-    /// The name of the entry.
+    /// Returns the name of the entry.
     pub(super) fn attempt_id(&self) -> &str {
         &self.run
     }

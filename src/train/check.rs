@@ -8,9 +8,14 @@ use crate::privacy::{Event, Ledger};
 use crate::train::start;
 use crate::{Error, ErrorKind, Result};
 
-/// Refuses parts that were made for different data: sampling rate, divisor and ledger would be
-/// those of another data set. It also makes the checks that would otherwise fail during the run,
-/// when the whole plan is charged already.
+/// Checks that plan, model, data and ledger were made for the same data: otherwise sampling rate,
+/// divisor and ledger would be those of another data set. It also makes the checks that would
+/// otherwise fail during the run, when the whole plan is charged already.
+///
+/// # Errors
+/// `Setting` if they do not belong together, or for a plan of private selection; `Ledger` if the
+/// release of a given mask is not in the ledger; errors of the plan's bound and masks, and of
+/// [`Model::validate`].
 pub(crate) fn validate_inputs(
     plan: &Plan,
     model: &Model,

@@ -269,7 +269,7 @@ impl<'a> Fit<'a> {
 }
 
 impl<'a> Claim<'a> {
-    /// Returns the ledger that the run is charged in; `None` if somebody else charges it.
+    /// Returns the ledger that the run is charged in; `None` if another party charges it.
     pub(crate) fn ledger(self) -> Option<&'a Ledger> {
         match self {
             Self::Charge(ledger) => Some(ledger),

@@ -13,7 +13,8 @@ pub struct Progress<'a> {
     pub step: u64,
     /// All measurements so far.
     pub curve: &'a Curve,
-    /// Seconds since the first step began.
+    /// Wall-clock seconds of training so far, with those before the checkpoint that the run resumed
+    /// from.
     pub seconds: f64,
 }
 
@@ -21,7 +22,7 @@ pub struct Progress<'a> {
 ///
 /// Call sequence: `on_note` before the run begins; `on_start` once; `on_step` after every step
 /// (implementations decide how often to draw); `on_finish` once, also where the run ended early.
-/// After any other error nothing more is called.
+/// `on_warning` at any time. After an error that ends the run nothing more is called.
 pub trait Observer {
     /// Receives a remark before the run begins, such as the cost of earlier attempts at it, or
     /// about a private selection, whose trials are not observed.

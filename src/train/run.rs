@@ -41,7 +41,7 @@ impl LedgerEntryRef {
 /// Everything about a run except its weights, as the run store keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// Name of the run, a hash of its settings.
+    /// Id of the run, a hash of its plan, model and data.
     pub id: String,
     /// The plan of the run; after a private selection, with the settings of its best trial.
     pub plan: Plan,
@@ -62,8 +62,9 @@ pub struct RunRecord {
     /// Whether the test part is public:
     /// [`Dataset::has_public_test`](crate::data::Dataset::has_public_test) of the data.
     pub public_test: bool,
-    /// Whether the data are [public](crate::data::Dataset::public): drawn by code, or declared to
-    /// be. As for the start, this comes from the present call.
+    /// Whether the data are [public](crate::data::Dataset::public): synthetic, or declared public.
+    /// Taken from the arguments of the present call, also for a run that is read back, as the
+    /// fields about the start are.
     pub public_data: bool,
     /// Whether the model is a user-defined module, whose guarantee depends on its code.
     pub own_module: bool,
@@ -310,6 +311,10 @@ impl Run {
     }
     /// Returns the epsilon of the steps that stay charged, which are at least those taken, at the
     /// plan's delta; infinite without a guarantee.
+    ///
+    /// # Guarantee
+    /// An upper bound for neighbours under the relation of the [plan](Plan::neighbouring), under
+    /// the assumptions of the [badge](Self::badge).
     pub fn epsilon(&self) -> f64 {
         self.0.record.epsilon.unwrap_or(f64::INFINITY)
     }

@@ -8,8 +8,8 @@ use crate::nn::{Model, Provenance};
 use crate::train::RunRecord;
 use crate::{Error, ErrorKind, Result};
 
-/// Refuses a private run whose starting parameters were trained on the same data without counting
-/// the cost. A plan without a guarantee is not refused: it claims nothing.
+/// Refuses a private run whose starting parameters were trained on the same data without privacy. A
+/// plan without a guarantee is not refused: it claims nothing.
 ///
 /// # Errors
 /// `Setting`, with the name of the data.
@@ -49,8 +49,8 @@ pub(crate) fn provenance_after(
 /// Returns the assumptions about the parameters that training started from.
 ///
 /// # Guarantee
-/// None are needed for initial parameters and for those that were trained on data drawn by code:
-/// they depend on nobody. Data that were declared public are assumed to be.
+/// None are needed for initial parameters and for those that were trained on synthetic data: they
+/// depend on no person's data. Data that were declared public are assumed to be.
 pub(super) fn assumptions(record: &RunRecord) -> Vec<String> {
     let Some(public) = &record.public_start else {
         let unknown = "the parameters that training started from do not come from these data, or \

@@ -24,7 +24,7 @@ pub(super) struct TrainState {
     pub(super) average: Option<AverageState>,
 }
 
-/// The numbers of a [`State`], beside its arrays.
+/// The numbers of a [`TrainState`], beside its arrays.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct StateSnapshot {
     steps: u64,

@@ -110,8 +110,8 @@ impl TrainingLoop<'_> {
     }
 }
 
-/// Runs `work`; in the first step, reports every kernel that fails. The counts behind a selection
-/// do not show it.
+/// Runs `work`; in the first step, reports every kernel that fails, also one whose failure no
+/// result shows, such as those behind the counts of a selection.
 fn watch_for_kernel_failures<T>(
     first: bool,
     network: &Network,

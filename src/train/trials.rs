@@ -15,8 +15,8 @@ use crate::{Error, ErrorKind, Result, program};
 /// Runs the trials of a plan of [private selection](Plan::best_of) and returns the best one: that
 /// of the highest accuracy on the test part, the earlier of two that are equal.
 ///
-/// Trials whose parameters diverge count as the worst ones. Nobody is told how many trials there
-/// are, how far they are and how the others have ended.
+/// Trials whose parameters diverge count as the worst ones. The number of trials, their progress
+/// and the results of the others are not disclosed.
 ///
 /// # Guarantee
 /// The whole selection is charged to the ledger before the first trial, and stays charged however

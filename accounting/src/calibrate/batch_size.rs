@@ -37,7 +37,7 @@ impl fmt::Display for CalibratedBatchSize {
 /// length is (`target`, `delta`)-differentially private.
 ///
 /// With a fixed number of *steps* epsilon increases with the batch size, and the result is the
-/// largest batch size. Above a million it may be smaller by a factor of at most 1 - 1e-6.
+/// largest batch size. Above a million it may be smaller than that, by a fraction of at most 1e-6.
 ///
 /// With a fixed number of *epochs* a larger batch also means fewer steps, and epsilon is not
 /// monotone. It drops at every batch size that saves one whole step, and it may decrease towards

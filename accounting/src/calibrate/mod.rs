@@ -11,9 +11,9 @@
 //! | delta | [`delta_for`] | the smallest |
 //! | epsilon | [`epsilon_for`] | that of the accountant |
 //!
-//! Every result is conservative: the accountant has evaluated it, and its epsilon is at most the
-//! target. The result holds that epsilon. Each function documents how close the result is to the
-//! optimum.
+//! Every result but that of [`epsilon_for`], which has no target, is conservative: the accountant
+//! has evaluated it, and its epsilon, which the result contains, is at most the target. Each
+//! function documents how close the result is to the optimum.
 
 pub use super::TrainingLength;
 use super::{Accountant, Delta, Epsilon, Event, NoiseMultiplier, PrivacyCost, SamplingRate};

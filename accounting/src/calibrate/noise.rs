@@ -93,6 +93,10 @@ pub fn noise_multiplier_for_stages(
 ///
 /// # Errors
 /// As [`noise_multiplier_for_stages`].
+///
+/// # Guarantee
+/// As [`noise_multiplier_for_stages`], if `event` returns everything that the steps of the given
+/// stages release.
 pub fn noise_multiplier_for_events(
     prior: &[Event],
     relative: &Stages,
@@ -194,11 +198,12 @@ pub fn noise_multiplier_given_prior(
 /// `delta`)-differentially private: one epsilon for all trials together.
 ///
 /// # Errors
-/// As [`noise_multiplier_for`]; kind `Setting` for a law that is out of range.
+/// As [`noise_multiplier_for`]; kind `Setting` for a distribution of the number of trials that is
+/// out of range.
 ///
 /// # Guarantee
-/// As [`noise_multiplier_for_stages`], if only the best trial is shown, and not how many there were
-/// ([`Event::PrivateSelection`]).
+/// As [`noise_multiplier_for_stages`] by [`Rdp`] for one example added or removed, if only the best
+/// trial is shown, and not how many there were ([`Event::PrivateSelection`]).
 ///
 /// ```
 /// use epsilab_accounting::{

@@ -111,7 +111,8 @@ struct Bracket {
     costly: Option<f64>,
     /// All values with a finite epsilon above 0.
     evaluations: Vec<Evaluation>,
-    /// The longest step beyond a known end; doubles with every step.
+    /// Scale of a step beyond a known end, which is at most four times as long; doubles with every
+    /// step.
     max_step: f64,
     /// Number of successive steps that did not halve the bracket.
     slow_steps: u32,

@@ -14,8 +14,8 @@ use crate::{Accountant, Delta, Epsilon, NoiseMultiplier, SamplingRate};
 /// A calibrated number of steps and its epsilon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CalibratedSteps {
-    /// The largest number of steps that meets the target. Above a million it may be smaller by a
-    /// factor of at most 1 - 1e-6.
+    /// The largest number of steps that meets the target. Above a million it may be smaller than
+    /// that, by a fraction of at most 1e-6.
     pub steps: u64,
     /// The same in epochs: steps times the sampling rate.
     pub epochs: f64,

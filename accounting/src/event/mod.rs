@@ -84,8 +84,9 @@ pub enum Event {
     },
     /// `epochs` passes over the data in disjoint batches; the noisy sum of every batch is released.
     /// The assignment of examples to batches does not depend on their content. Each example is in
-    /// one batch per epoch, so an epoch counts as *one* release (parallel composition). No
-    /// amplification by shuffling is claimed.
+    /// one batch per epoch, so an epoch counts as *one* release (parallel composition) under
+    /// zero-out and replace-one. Under add-or-remove-one no accountant supports it, because a
+    /// removed example shifts all later batches. No amplification by shuffling is claimed.
     ShuffledEpochs {
         /// Standard deviation of the noise on the sum, divided by the bound on one contribution.
         noise_multiplier: f64,
@@ -109,7 +110,7 @@ pub enum Event {
     PrivateSelection {
         /// Event that one trial releases.
         event: Box<Event>,
-        /// The law of the number of trials.
+        /// Distribution of the number of trials.
         trials: Trials,
     },
     /// A release without a sound guarantee. No accountant supports it.
@@ -136,7 +137,8 @@ impl Event {
         Event::Repeated { event: Box::new(self.clone()), count }
     }
 
-    /// Returns the best of a random number of trials, each of which releases this event.
+    /// Returns the event of releasing only the best of a random number of trials, each of which
+    /// releases this event.
     pub fn best_of(&self, trials: Trials) -> Self {
         Event::PrivateSelection { event: Box::new(self.clone()), trials }
     }

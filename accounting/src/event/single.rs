@@ -74,7 +74,7 @@ impl SingleRelease {
         }
     }
 
-    /// Refuses parameters out of range, as [`Event::check`].
+    /// Checks that all parameters are in range, for [`Event::check`].
     pub(super) fn check(&self) -> Result<()> {
         if let SingleRelease::Poisson { sampling_rate, .. }
         | SingleRelease::Truncated { sampling_rate, .. } = *self
@@ -237,7 +237,7 @@ fn at_least_one(name: &str, value: u64) -> Result<()> {
 ///
 /// # Errors
 /// Kind `Setting` for a parameter out of range. Kind `Accounting`, naming `accountant`, for a
-/// release without a guarantee.
+/// release without a guarantee and for a private selection.
 pub(crate) fn flatten_events(
     accountant: &str,
     events: &[Event],

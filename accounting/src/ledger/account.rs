@@ -41,7 +41,7 @@ pub struct ChargeRecord {
 }
 
 impl ChargeRecord {
-    /// Returns the state of the charge, in words.
+    /// Returns a description of the state of the charge.
     pub fn state(&self) -> &'static str {
         match (self.closed, self.stopped_early) {
             (false, _) => "open: charged for its whole plan",

@@ -113,12 +113,27 @@ impl LedgerState {
     }
 
     /// Computes the epsilon of everything charged.
+    ///
+    /// # Errors
+    /// As [`Accountant::epsilon`](crate::Accountant::epsilon): kind `Accounting` also if a run
+    /// without a guarantee is charged.
+    ///
+    /// # Guarantee
+    /// Upper bound of [`TightestAccountant`] under [`neighbouring`](Self::neighbouring) for all
+    /// charged events together.
     pub fn total(&self, delta: Delta) -> Result<PrivacyCost> {
         let (events, headline) = self.events_and_headline();
         headline.epsilon(&events, delta)
     }
 
     /// Computes the epsilon of all runs that have a guarantee.
+    ///
+    /// # Errors
+    /// As [`total`](Self::total), without the runs that have no guarantee.
+    ///
+    /// # Guarantee
+    /// As [`total`](Self::total) for these runs alone. It covers nothing that the other runs
+    /// revealed.
     pub fn private_total(&self, delta: Delta) -> Result<PrivacyCost> {
         let mut private = self.clone();
         private.retain(|charge| charge.event.has_guarantee());
@@ -130,7 +145,10 @@ impl LedgerState {
         self.charges().iter().filter(|run| !run.event.has_guarantee()).count()
     }
 
-    /// Returns the spending under `budget`, or an error that says why the budget cannot be kept.
+    /// Returns the spending of all charged runs under `budget`, which may be overspent.
+    ///
+    /// # Errors
+    /// Kind `Ledger` if no accountant supports everything that is charged.
     pub fn budget_status_under(&self, budget: Budget) -> Result<BudgetStatus> {
         let spent = self.total(budget.delta).map_err(|e| self.budget_error(budget, &e))?;
         let neighbouring = self.neighbouring();

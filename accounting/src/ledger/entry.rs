@@ -40,7 +40,7 @@ pub enum EntryKind {
 /// One line of a ledger.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// A plan, its correction, or a budget.
+    /// A plan, its correction, its resumption, or a budget.
     #[serde(flatten)]
     pub entry: EntryKind,
     /// Content hash of the data set.
@@ -94,7 +94,8 @@ impl Entry {
         self
     }
 
-    /// Returns this entry of a run whose guarantee is stated for a relation.
+    /// Returns this entry with the relation for which the guarantee of its run is stated. Only
+    /// replace-one is recorded: the events decide between the two others.
     pub fn neighbouring(mut self, relation: NeighbouringRelation) -> Self {
         self.neighbouring = stated(relation);
         self
@@ -111,7 +112,7 @@ impl Entry {
         }
     }
 
-    /// Returns the charged event; `None` for a budget.
+    /// Returns the event of the entry, planned or released; `None` for a budget.
     pub fn event(&self) -> Option<&Event> {
         match &self.entry {
             EntryKind::Planned { event, .. }

@@ -1,10 +1,10 @@
 //! The privacy ledger of a data set: an append-only record of everything released.
 //!
-//! A [`Book`] keeps the [`Entry`]s. A run records its whole plan *before* its first release is
-//! used ([`Ledger::begin_run`]). When it ends it may record what it released
-//! ([`Ledger::close_run`]), which can only lower its own number of steps. If the process is
-//! killed, the whole plan stays charged, which is the safe side. A budget ([`Ledger::set_budget`])
-//! is an entry as well, and `begin` rejects a plan that exceeds what is left of it.
+//! A [`Book`] keeps the [`Entry`]s. A run records its whole plan *before* its first release is used
+//! ([`Ledger::begin_run`]). When it ends it may record what it released ([`Ledger::close_run`]),
+//! which can only lower its own number of steps. If the process is killed, the whole plan stays
+//! charged, which is the safe side. A budget ([`Ledger::set_budget`]) is an entry as well, and
+//! [`Ledger::begin_run`] rejects a plan that would exceed it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,12 +38,13 @@ pub use further::AffordableRun;
 /// With a budget, no plan is started that would raise the epsilon of everything charged above the
 /// limit, however many runs start at once. The epsilon is that of the
 /// [`TightestAccountant`](super::TightestAccountant) accountant at the budget's delta, for
-/// neighbours that differ by one added or removed example. Releases that bypass the ledger are not
-/// counted. Composition is proved where sampling rates, noise multipliers and steps are fixed
-/// without looking at results on the same data. Where the settings of a later run depend on
-/// earlier results, as in hyperparameter tuning, it is proved only for Rényi bounds at one order
-/// fixed beforehand (Feldman, Zrnic: Individual Privacy Accounting via a Rényi Filter, 2021), and
-/// it is common practice otherwise.
+/// neighbours that differ by one added or removed example; by one zeroed out if a run is on
+/// disjoint batches; by one replaced if the guarantee of a run is stated for that. Releases that
+/// bypass the ledger are not counted. Composition is proved where sampling rates, noise multipliers
+/// and steps are fixed without looking at results on the same data. Where the settings of a later
+/// run depend on earlier results, as in hyperparameter tuning, it is proved only for Rényi bounds
+/// at one order fixed beforehand (Feldman, Zrnic: Individual Privacy Accounting via a Rényi Filter,
+/// 2021), and it is common practice otherwise.
 ///
 /// ```
 /// use epsilab_accounting::{Delta, Epsilon, Event, Ledger};

@@ -23,6 +23,11 @@ use crate::Result;
 pub(crate) const REPORTED_FPR: f64 = 0.01;
 
 /// Bounds on the success of a membership inference attack, with a text for non-experts.
+///
+/// # Guarantee
+/// Epsilon is that of [`TightestAccountant`], and the bounds on attacks are those of [`TradeOff`].
+/// All are upper bounds under the neighbouring relation that the text names. They rest on the same
+/// assumptions as the events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttackBounds {
     epsilon: f64,
@@ -32,8 +37,8 @@ pub struct AttackBounds {
     trade_off: TradeOff,
 }
 
-/// Returns the interpretation of the releases in `events` for one example that is added or
-/// removed.
+/// Computes bounds on membership inference attacks from the releases in `events`, for one example
+/// that is added or removed.
 ///
 /// ```
 /// use epsilab_accounting::{Delta, Event, attack_bounds};
@@ -54,12 +59,8 @@ pub fn attack_bounds(events: &[Event], delta: Delta) -> Result<AttackBounds> {
     AttackBounds::with_neighbouring(NeighbouringRelation::AddOrRemoveOne, events, delta)
 }
 
-/// # Guarantee
-/// Epsilon is that of [`TightestAccountant`], and the bounds on attacks are those of [`TradeOff`].
-/// All are upper bounds under the neighbouring relation that the text names. They rest on the same
-/// assumptions as the events.
 impl AttackBounds {
-    /// Creates the interpretation under another neighbouring relation.
+    /// Computes the bounds for the releases in `events` under a neighbouring relation.
     ///
     /// # Errors
     /// As [`attack_bounds`].

@@ -52,6 +52,10 @@ impl TradeOff {
     ///
     /// # Errors
     /// Kind `Setting` for an epsilon that is not finite and at least 0, or a delta outside [0, 1].
+    ///
+    /// # Guarantee
+    /// No test of an (epsilon, delta)-differentially private mechanism beats it, under the same
+    /// neighbouring relation.
     pub fn from_epsilon_delta(epsilon: f64, delta: f64) -> Result<Self> {
         if !(epsilon >= 0.0 && epsilon.is_finite()) {
             return Err(Error::setting(
@@ -149,7 +153,8 @@ impl TradeOff {
         (-pure.copied().fold(f64::INFINITY, f64::min)).exp()
     }
 
-    /// Computes 1 - f without loss of precision for small values.
+    /// Computes the largest true positive rate at a false positive rate in [0, 1], without loss of
+    /// precision for small values: 1 - f.
     pub fn max_tpr(&self, fpr: f64) -> f64 {
         let one = |&(epsilon, delta): &(f64, f64)| {
             // e^epsilon overflows beyond 709; the first bound is then trivial unless the FPR is 0.

@@ -4,7 +4,8 @@ use super::dominating_pair::{DominatingPair, Kind, NORM, normal_cdf};
 use crate::bisection::bisect;
 use crate::gdp::normal::density;
 
-/// The masses of P and Q in each cell. Cell k holds losses from offset + k step to the next.
+/// Mass of P in each cell, and its excess over and deficit from balance with Q. Cell k holds losses
+/// from offset + k step to the next.
 #[derive(Clone, Debug)]
 pub(super) struct LossCells {
     /// Width of a cell.
@@ -71,7 +72,7 @@ impl LossCells {
         Self { step, offset, first, p, excess_mass, deficit, below, above: pair.above(from) }
     }
 
-    /// Computes the loss at the lower end of the first cell.
+    /// Computes the loss at the lower end of cell `index`.
     pub fn loss_at(&self, index: i64) -> f64 {
         self.offset + index as f64 * self.step
     }

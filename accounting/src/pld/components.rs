@@ -29,7 +29,8 @@ pub(super) type Mixture = Vec<(f64, Option<DominatingPair>)>;
 pub(super) struct NeighbourCase {
     pub nodes: Arc<[Mixture]>,
     pub components: Vec<Component>,
-    /// Whether steps are replaced by mixtures of nodes. A finer grid then tightens nothing.
+    /// Whether steps may be replaced by mixtures of nodes, or rounded to them
+    /// ([`NoiseGrid::merge`]). A finer grid then tightens nothing.
     pub merged: bool,
 }
 

@@ -130,7 +130,8 @@ impl Transform {
 }
 
 impl Spectrum {
-    /// Returns the rate at which the spectrum decays: -ln of its value at the lowest frequency.
+    /// Returns the rate at which the spectrum decays: -ln of its modulus at the lowest frequency
+    /// above 0.
     pub fn decay(&self) -> f64 {
         -ln_1p(self.excess[1]).re
     }

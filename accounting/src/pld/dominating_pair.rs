@@ -12,13 +12,14 @@ pub(super) struct DominatingPair {
     pub kind: Kind,
     /// The sampling rate; 1 for a release without sampling.
     pub q: f64,
-    /// The noise multiplier.
+    /// Standard deviation of the noise, divided by the distance of the two components of P.
     pub sigma: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
-    /// P = (1-q) N(0, 1) + q N(1/sigma, 1), Q = N(0, 1): an example is added or removed.
+    /// P = (1-q) N(0, 1) + q N(1/sigma, 1), Q = N(0, 1): an example is added, removed or zeroed
+    /// out; with q = 1 any Gaussian mechanism.
     OneSided,
     /// P = (1-q) N(0, 1) + q N(1/sigma, 1), Q = (1-q) N(0, 1) + q N(-1/sigma, 1): an example is
     /// replaced by one with the opposite contribution.

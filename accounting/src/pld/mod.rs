@@ -52,16 +52,18 @@ const ABSOLUTE_TOLERANCE: f64 = 1e-6;
 ///
 /// Usually gives the smallest provable epsilon. The upper and the lower bound typically differ by
 /// 0.03 %, at any delta down to 1e-300. Supports Gaussian mechanisms and Poisson-sampled steps,
-/// also with a maximum batch size, under every neighbouring relation and in any combination.
+/// also with a maximum batch size, under every neighbouring relation and in any combination, and
+/// shuffled epochs under zero-out and replace-one.
 ///
 /// # Guarantee
 /// Bounds for neighbours under the relation given to [`with_neighbouring`](Pld::with_neighbouring),
 /// add-or-remove-one by default.
 ///
 /// - `epsilon` is an upper bound. Losses are discretised by connecting the dots (Doroshenko, Ghazi,
-///   Kamath, Kumar, Manurangsi 2022), which never decreases delta. Truncated mass counts as
-///   infinite loss. A Chernoff bound on the mass that wraps around in the Fourier transform, and a
-///   bound on its rounding errors, are added to delta.
+///   Kamath, Kumar, Manurangsi 2022), which never decreases delta. Mass that is truncated counts as
+///   infinite loss at the upper end, and is moved up to the first grid point at the lower end. A
+///   Chernoff bound on the mass that wraps around in the Fourier transform, and a bound on its
+///   rounding errors, are added to delta.
 /// - `lower` is a lower bound for the worst pair of neighbours, from a second discretisation or
 ///   from a threshold test. With a maximum batch size the dominating pair is itself an upper bound,
 ///   and `lower` refers to that pair.
@@ -92,6 +94,9 @@ impl Pld {
     ///
     /// # Errors
     /// As [`Accountant::epsilon`].
+    ///
+    /// # Guarantee
+    /// Upper bounds and lower bounds as those of [`Pld`].
     pub fn epsilons_at(&self, events: &[Event], deltas: &[Delta]) -> Result<Vec<PrivacyCost>> {
         let curves: Vec<_> = cases(events, self.neighbouring)?
             .iter()
@@ -125,6 +130,9 @@ impl Pld {
     ///
     /// # Errors
     /// As [`Accountant::epsilon`].
+    ///
+    /// # Guarantee
+    /// As [`PrivacyProfile`], under the neighbouring relation of this accountant.
     pub fn privacy_profile(&self, events: &[Event]) -> Result<PrivacyProfile> {
         const POINTS: usize = 400;
         let cases = cases(events, self.neighbouring)?;
@@ -220,7 +228,7 @@ fn bounds_at_deltas(
 /// Bounds in windows, each with the delta for which the window was selected.
 type Windows = Vec<(f64, CompositionBounds)>;
 
-/// Windows that cover the range of useful deltas.
+/// Returns windows that cover the range of useful deltas.
 fn windows(case: &NeighbourCase) -> Windows {
     [1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.3, 0.6, 0.9]
         .into_iter()

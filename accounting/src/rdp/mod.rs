@@ -88,7 +88,8 @@ impl Rdp {
         &self.orders
     }
 
-    /// Computes the Rényi divergence of an event at each order of the list, in nats.
+    /// Computes the Rényi divergence of an event, or an upper bound on it, at each order of the
+    /// list, in nats.
     ///
     /// # Errors
     /// Kind `Setting` for a number outside its range. Kind `Accounting` for an event that RDP does
@@ -98,7 +99,8 @@ impl Rdp {
         Ok(self.orders.as_slice().iter().map(|&order| releases.divergence(0, order)).collect())
     }
 
-    /// Computes the Rényi divergence of an event at one order above 1, in nats.
+    /// Computes the Rényi divergence of an event, or an upper bound on it, at one order above 1, in
+    /// nats.
     ///
     /// # Errors
     /// As [`Rdp::divergences`], and kind `Setting` for an order that is not a finite number above

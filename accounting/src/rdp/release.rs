@@ -34,8 +34,8 @@ pub(super) struct RenyiReleases {
 enum RenyiRelease {
     /// A step of the Poisson-subsampled Gaussian mechanism; no sampling at rate 1.
     Sampled { sampling_rate: f64, noise_multiplier: f64 },
-    /// The same with a maximum batch size. `p_cap` is the probability that the other examples alone
-    /// reach it.
+    /// The same with a maximum batch size. `p_cap` is an upper bound on the probability that the
+    /// other examples alone reach it.
     Truncated {
         neighbouring: NeighbouringRelation,
         p_cap: f64,

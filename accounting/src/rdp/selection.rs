@@ -19,11 +19,11 @@ pub(super) struct SelectionBound {
 }
 
 impl SelectionBound {
-    /// Creates the bound of a selection from the event of one trial and the law of the number of
-    /// trials.
+    /// Creates the bound of a selection from the event of one trial and the distribution of the
+    /// number of trials.
     ///
     /// # Errors
-    /// As [`Releases::from_lists`], for one trial.
+    /// As [`RenyiReleases::from_lists`], for one trial.
     pub(super) fn new(
         trial: &Event,
         trials: Trials,
@@ -58,9 +58,9 @@ impl SelectionBound {
     /// Computes the Rényi divergence of order `order` of the best trial.
     ///
     /// # Guarantee
-    /// Theorem 2 (truncated negative binomial law) and theorem 6 (Poisson law) of the paper, for
-    /// independent trials that all release what `trial` says, of which only the best is shown. A
-    /// divergence grows with its order, so the bound of a larger order holds too.
+    /// Theorem 2 (truncated negative binomial distribution) and theorem 6 (Poisson distribution) of
+    /// the paper, for independent trials that each release the event `trial`, of which only the
+    /// best is shown. A divergence grows with its order, so the bound of a larger order holds too.
     pub(super) fn divergence(&self, order: f64) -> f64 {
         let next = self.orders.partition_point(|&other| other < order);
         match self.orders.get(next) {

@@ -147,7 +147,7 @@ fn ln_binomial_pmf(n: f64, p: f64, k: f64) -> f64 {
         - deviance(n * (1.0 - p), -offset)
 }
 
-/// Computes x ln(x / mean) - (x - mean) for x = mean + away.
+/// Computes x ln(x / mean) - (x - mean) for x = mean + offset.
 fn deviance(mean: f64, offset: f64) -> f64 {
     let e = offset / mean;
     if e.abs() > 0.3 {

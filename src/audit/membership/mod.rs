@@ -87,7 +87,8 @@ pub struct ShadowModel {
 
 /// Runs the likelihood-ratio attack (LiRA; Carlini et al., 2022, algorithm 1) with shadow models:
 /// for each example, the logit of its probability is compared with normal distributions fitted to
-/// the shadow models with and without it. Few shadow models share one variance over all examples.
+/// the shadow models with and without it. The variances are common to all examples: one for the
+/// shadow models with an example, one for those without it.
 ///
 /// # Errors
 /// As [`loss_threshold_attack`]; `Setting` unless every example is in some shadow model and

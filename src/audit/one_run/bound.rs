@@ -68,6 +68,11 @@ impl Guesses {
     ///
     /// # Errors
     /// As [`check`](Self::check); `Setting` for a delta or confidence that is no probability.
+    ///
+    /// # Guarantee
+    /// With probability at least `confidence` over canaries and training, it is at most every
+    /// epsilon for which the run is (epsilon, `delta`)-differentially private, under the conditions
+    /// of [`p_value`](Self::p_value).
     pub fn lower_bound(&self, delta: f64, confidence: f64) -> Result<f64> {
         self.check()?;
         for (name, value) in [("delta", delta), ("confidence", confidence)] {

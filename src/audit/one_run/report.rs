@@ -10,7 +10,8 @@ use crate::privacy::digits::{RoundedDown, RoundedNearest, RoundedUp, format_coun
 /// The result of a [`OneRunAudit`](super::OneRunAudit).
 ///
 /// # Guarantee
-/// `lower_bound` is at most the true epsilon at `delta` with probability `confidence`.
+/// `lower_bound` is at most the true epsilon at `delta` with probability at least `confidence`.
+/// Neighbours: one example added or removed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OneRunReport {
     /// The method of the plan.

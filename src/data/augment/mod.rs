@@ -45,8 +45,8 @@ pub struct Augment {
 }
 
 impl Default for Augment {
-    /// Returns the augmentation of De et al. 2022 for CIFAR-10: 16 copies, flips, crops of 4
-    /// pixels.
+    /// Returns the augmentation of De et al. 2022 for CIFAR-10: 16 copies, flips, and crops after
+    /// padding by 4 pixels.
     fn default() -> Self {
         Self { copies: 16, flip: true, crop: 4 }
     }

@@ -15,9 +15,11 @@ impl Dataset {
     ///
     /// # Guarantee
     /// Adding or removing an example leaves all others in their parts: the parts of neighbouring
-    /// data sets differ by at most that example (neighbours: one example added or removed). So the
-    /// cost of a run on a part is at most its cost on the whole, and the ledger of the whole is
-    /// charged. The sizes of the parts count as public, as that of the whole does.
+    /// data sets differ by at most that example (neighbours: one example added or removed). So a
+    /// run on a part costs the whole no more than it costs the part, and the ledger of the whole is
+    /// charged. This does not hold for one example zeroed out or replaced, which may move to the
+    /// other part: the guarantee of a run on disjoint batches is about the part alone. The sizes of
+    /// the parts count as public, as that of the whole does.
     ///
     /// # Errors
     /// A share outside (0, 1), fewer than two training examples, or a part that is empty by chance.

@@ -221,8 +221,8 @@ impl Dataset {
         self.inner.vocabulary.as_ref()
     }
 
-    /// Returns whether the test part is disjoint from the data that training protects: it was read
-    /// from files of its own and not made by [`split`](Self::split).
+    /// Returns whether the test part counts as public: it was not split off the training part by
+    /// [`split`](Self::split). That no private example is in it is assumed, not checked.
     pub fn has_public_test(&self) -> bool {
         !self.inner.about.test_split_off
     }
@@ -266,11 +266,11 @@ impl Dataset {
     }
 
     /// Returns a hash of the raw data, which names the privacy ledger of the people in it: of all
-    /// cells below the header (tables and texts), the images (IDX files), all training files
-    /// (image folders), the features (vectors). A data set made by [`split`](Self::split),
-    /// [`limit`](Self::limit), [`normalized`](Self::normalized) or [`in_memory`](Self::in_memory)
-    /// has the origin of the data set it was made from. Synthetic data and CIFAR use their own
-    /// [`hash`](Self::hash).
+    /// cells below the header (tables and texts), the images (IDX files), all training images
+    /// (image folders and tar shards), the features (vectors). A data set made by
+    /// [`split`](Self::split), [`limit`](Self::limit), [`normalized`](Self::normalized) or
+    /// [`in_memory`](Self::in_memory) has the origin of the data set it was made from. Synthetic
+    /// data and CIFAR use their own [`hash`](Self::hash).
     ///
     /// # Guarantee
     /// Data sets with one origin share a ledger. So the cost of runs on parts of a data set, or on

@@ -126,7 +126,7 @@ impl Process {
 struct Light {
     gains: Colour,
     offsets: Colour,
-    /// The share of grey: 1 removes all colour.
+    /// The fraction of grey: 1 removes all colour.
     grey: f32,
 }
 

@@ -125,7 +125,7 @@ impl Nvrtc {
     /// capability.
     ///
     /// # Errors
-    /// What the compiler says.
+    /// The first lines of the compiler's log.
     pub(super) fn compile_test(&self, headers: &Path, architecture: u32) -> Result<(), String> {
         const SOURCE: &CStr = c"#include <cuda_fp16.h>
 #include <cuda_bf16.h>

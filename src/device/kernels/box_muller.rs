@@ -17,10 +17,10 @@ pub(crate) const BLOCK: usize = 2 * LANES;
 pub(super) const BLOCK_BYTES: usize = 12 * LANES;
 
 /// Number of leading zero bits of a radius that put a pair in the tail, which is beyond 5.2
-/// standard deviations. All bits of its radius count then, and [`TAIL_WORDS`] more.
+/// standard deviations. Its radius then uses all of its bits, and up to [`TAIL_WORDS`] more words.
 pub(super) const TAIL_BITS: u32 = 20;
 
-/// Words of 64 bits that extend the radius of a pair in the tail: a ChaCha block.
+/// Number of 64-bit integers that extend the radius of a pair in the tail: a ChaCha block.
 pub(super) const TAIL_WORDS: usize = 8;
 
 /// Computes the Box-Muller transform: pairs √(-2 ln u)·(sin v, cos v) of standard normal values,

@@ -1,12 +1,11 @@
-//! Operations of [`kernelspecs_dir`](super) as an extension of Burn's backends.
+//! The operations of [`kernels`](super) as an extension of Burn's backends.
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
 
 use super::{DropoutMasks, NoiseParams};
 
-/// The operations of [`kernelspecs_dir`](super), one method per function, where they are
-/// documented.
+/// The operations of [`kernels`](super), one method per function, where they are documented.
 ///
 /// Integers are 32 bits wide, and no tensor is empty.
 #[cfg_attr(feature = "gpu", backend_extension(Flex, Cube))]

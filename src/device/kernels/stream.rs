@@ -16,7 +16,7 @@ const CHUNK_BYTES: usize = CHUNK / BLOCK * BLOCK_BYTES;
 /// Pairs of normal values per chunk.
 pub(super) const CHUNK_PAIRS: u64 = CHUNK as u64 / 2;
 
-/// Bit that is set in the stream number of the words that extend radii. Steps and the names of
+/// Bit that is set in the stream number of the words that extend radii. Steps and the numbers of
 /// other streams don't have it.
 pub(super) const TAIL_STREAM: u64 = 1 << 63;
 

@@ -46,7 +46,7 @@ impl BinaryMask {
         Some(Self { inputs, outputs, subsets })
     }
 
-    /// Computes `squares(x) weights` for the rows of `x`, `[rows, inputs]`, where `square` is
+    /// Computes `square(x) weights` for the rows of `x`, `[rows, inputs]`, where `square` is
     /// applied to each value: `[rows, outputs]` into `sums`.
     pub(super) fn masked_sums(
         &self,

@@ -1,10 +1,11 @@
 //! The fused CPU executor: per-example clipping in the backward pass of the lab's own kernels.
 //!
-//! A network is translated once into a [`Graph`] of operations on channels-last buffers. Each
-//! worker runs a few examples at a time forward and backward, and norms are computed along the way.
-//! The gradient of a large parameter is either not formed per example (ghost norms) or formed for
-//! one example at a time, measured and added while it is in the cache. The choice is made per layer
-//! by the number of operations, as in mixed ghost clipping (Bu et al., 2022, arXiv:2205.10683).
+//! A network is translated once into a [`Graph`](graph::Graph) of operations on channels-last
+//! buffers. Each worker runs a few examples at a time forward and backward, and norms are computed
+//! along the way. The gradient of a large parameter is either not formed per example (ghost norms)
+//! or formed for one example at a time, measured and added while it is in the cache. The choice is
+//! made per layer by the number of operations, as in mixed ghost clipping (Bu et al., 2022,
+//! arXiv:2205.10683).
 //!
 //! Memory: the activations of a few examples per worker, the instance gradients of one example, and
 //! at most one sum per segment; never batch x parameters.
@@ -136,7 +137,7 @@ impl FusedExecutor {
             )
             .fix("use engine::TapExecutor, which runs any network"));
         }
-        // Every call sets up the state from scratch, so a poisoned lock is harmless.
+        // Every call loads the parameters and clears its sums, so a poisoned lock is harmless.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let matches = state.as_ref().is_some_and(|state| state.matches(network));
         let state = match (&mut *state, matches) {

@@ -282,16 +282,16 @@ pub(super) trait LargeParameters {
         false
     }
 
-    /// Returns the number of values of a gradient of transformed parameters, if sums are taken
-    /// over these; [`gradient_of_transformed`](Self::to_parameter_gradient) converts a sum.
+    /// Returns the number of values of a gradient of transformed parameters, if sums are taken over
+    /// these; [`gradient_of_transformed`](Self::gradient_of_transformed) converts a sum.
     fn transformed_len(&self) -> Option<usize> {
         None
     }
 
     /// Writes one example's gradient of the transformed parameters to `out`, as
-    /// [`instance_gradient`](Self::instantiate_gradient) without weights. Returns the squared norm
-    /// of the gradient that follows from it; `None` if that could be mostly rounding error, so
-    /// that the gradient itself has to be formed.
+    /// [`instance_gradient`](Self::instance_gradient) without weights. Returns the squared norm of
+    /// the gradient that follows from it; `None` if that could be mostly rounding error, so that
+    /// the gradient itself has to be formed.
     fn transformed_instance(
         &self,
         _ctx: Context,

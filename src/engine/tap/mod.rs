@@ -56,7 +56,7 @@ use site::{ComputePath, RequestedGrads};
 /// - A GPU may compute chunks of different sizes with different rounding, so an added example may
 ///   change the gradients of the others by rounding errors. [Fixed chunks](Self::fixed_chunks),
 ///   which training uses, prevent this.
-/// - Matrix units may round the factors of products in the forward and backward pass (to TF32, or
+/// - Tensor cores may round the factors of products in the forward and backward pass (to TF32, or
 ///   to bf16 with [`precision`](Self::precision)), which changes the gradient itself. Norms are
 ///   computed in f32 from the values that are added, and these are added in f32, so no contribution
 ///   exceeds the bound.

@@ -3,8 +3,8 @@
 //!
 //! With an indicator c_j that multiplies weight θ_j, the connection sensitivity of example i is
 //! ∂L_i/∂c_j = θ_j ∂L_i/∂θ_j at c = 1. It is a per-example gradient, so the executors can clip it:
-//! with squared parameters as [`CoordinateWeights`](crate::engine::Weights), the weighted norm of
-//! the gradient is the norm of the connection sensitivities.
+//! with squared parameters as [`CoordinateWeights`](crate::engine::CoordinateWeights), the weighted
+//! norm of the gradient is the norm of the connection sensitivities.
 
 mod noise;
 mod plain;

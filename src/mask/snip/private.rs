@@ -175,6 +175,10 @@ impl DpSnip {
     /// # Errors
     /// `Setting` if the noise is not calibrated: a budget fraction or an epsilon without a planned
     /// run.
+    ///
+    /// # Guarantee
+    /// The event describes the release: one Gaussian mechanism on all examples, as [`DpSnip`]
+    /// states.
     pub fn event(&self) -> Result<Event> {
         Ok(Event::gaussian(self.sigma()?))
     }

@@ -59,7 +59,8 @@ impl Default for AutoDpSgdSettings {
 pub(super) const NOT_COVERED: &str = "Auto DP-SGD bounds no example's contribution, because each \
     clip threshold follows the example's own gradient, and its noise is scaled by the private batch";
 
-/// Learning rate when none is given; the paper's rate is not in its text.
+/// Learning rate with SGD when none is given. The default optimizer, AdamW, has the default rate of
+/// the Adam family. The paper's rate is not in its text.
 const DEFAULT_LEARNING_RATE: f64 = 1e-3;
 
 /// Descriptor of Auto DP-SGD in the registry.

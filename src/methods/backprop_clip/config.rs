@@ -39,8 +39,9 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// # Guarantee
 /// (epsilon, delta)-differential privacy of all steps of a run. Neighbours: one training example
-/// added or removed. Each step is one Poisson-subsampled Gaussian mechanism with the noise
-/// multiplier of the plan, because all layers see the same sample; see [`BackpropClippedSum`].
+/// added or removed; with disjoint batches, zeroed out or replaced. Each step is one
+/// Poisson-subsampled Gaussian mechanism with the noise multiplier of the plan, because all layers
+/// see the same sample; see [`BackpropClippedSum`].
 ///
 /// [`BackpropClippedSum`]: super::BackpropClippedSum
 ///

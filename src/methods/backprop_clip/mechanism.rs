@@ -54,8 +54,9 @@ impl BackpropClippedSum {
     ) -> Result<(Gradients, DeviceArray, Vec<f64>)> {
         let rule = ClipRule::Backprop(self.clips);
         let groups = rule.groups(network)?;
-        // Elsewhere, Burn's products may round their factors or the sum itself, and a plain sum is
-        // made of them. Weighted sums add f32 products of the clipped inputs and gradients.
+        // On other devices than the CPU, Burn's products may round their factors or the sum itself,
+        // and a plain sum is made of them. Weighted sums add f32 products of the clipped inputs and
+        // gradients.
         let all = if network.device() == Device::flex() {
             self.sum.executor.unclipped_sum(network, batch, selected)?
         } else {

@@ -17,7 +17,8 @@ use crate::methods::{DpSsgd, MethodDescriptor};
 ///
 /// # Guarantee
 /// (epsilon, delta)-differential privacy of all releases of a run (the model after every step), for
-/// neighbours that differ by one added or removed training example. Each step has sensitivity
+/// neighbours that differ by one added or removed training example; with [disjoint
+/// batches](Builder::disjoint_batches), by one zeroed out or replaced. Each step has sensitivity
 /// `clip`. The size of the training part and all settings are assumed to be public.
 ///
 /// # Defaults

@@ -50,6 +50,10 @@ impl GaussianSum {
     /// `Setting` if the noise is not a finite number; as
     /// [`GaussianNoise::add_to_each`](crate::engine::GaussianNoise::add_to_each) if the sum was not
     /// made with the same selection.
+    ///
+    /// # Guarantee
+    /// As [`GaussianSum`], if the sum was clipped by [`clip_rule`](Self::clip_rule) of the same
+    /// step.
     pub fn privatise(
         &mut self,
         sum: Gradients,

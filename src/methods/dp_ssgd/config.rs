@@ -21,12 +21,12 @@ use crate::methods::{DpSgd, FigureStyle, Method, MethodDescriptor, Plan};
 ///
 /// # Guarantee
 /// (epsilon, delta)-differential privacy of all releases of a run: the mask, and the model after
-/// every step. Neighbours: one training example added or removed. Each step has sensitivity `clip`
-/// on its selected coordinates. The selection is a function of earlier releases and of independent
-/// randomness, so data-free pre-pruning and gradient dropping do not change the accounting. A mask
-/// by [`DpSnip`](crate::mask::DpSnip) is one more release, in the same ledger entry, and a target
-/// is for both together. A mask made from private data without noise voids the guarantee, and the
-/// badge says so.
+/// every step. Neighbours: one training example added or removed; with disjoint batches, zeroed out
+/// or replaced. Each step has sensitivity `clip` on its selected coordinates. The selection is a
+/// function of earlier releases and of independent randomness, so data-free pre-pruning and
+/// gradient dropping do not change the accounting. A mask by [`DpSnip`](crate::mask::DpSnip) is one
+/// more release, in the same ledger entry, and a target is for both together. A mask made from
+/// private data without noise voids the guarantee, and the badge says so.
 ///
 /// # Defaults
 /// Those of [`DpSgd`], without mask and dropping.

@@ -106,7 +106,7 @@ impl Plan {
             .fix("use a schedule over the run, such as cosine or decay:0.5, or make the plan anew"))
     }
 
-    /// Describes the changes that another plan makes, in words.
+    /// Describes the changes that another plan makes.
     fn changes_to(&self, scaled: &Self) -> Vec<String> {
         let batches = [scaled, self].map(|plan| format_count(plan.expected_batch_size()));
         let k =

@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::methods::{Method, Plan};
 
-/// A recipe that was scaled to other data, or a plan that was scaled to a larger batch. Shown, it
-/// says what was changed.
+/// A recipe that was scaled to other data, or a plan that was scaled to a larger batch. Its text
+/// form lists the changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scaled<T> {
     pub(in crate::methods) scaled: T,

@@ -16,7 +16,7 @@ pub struct TrialSelection {
 }
 
 impl TrialSelection {
-    /// Returns the law of the number of trials.
+    /// Returns the distribution of the number of trials.
     pub fn trials(&self) -> Trials {
         self.trials
     }
@@ -73,9 +73,9 @@ impl Plan {
     /// examples by which trials are compared are treated as public.
     ///
     /// # Errors
-    /// `Setting` for a law that is out of range, without candidates, for candidates without a
-    /// guarantee, of different cost, delta, size of the data or seed, with checkpoints, or with a
-    /// mask that is released within the run.
+    /// `Setting` for a distribution of the number of trials that is out of range, without
+    /// candidates, for candidates without a guarantee, of different cost, delta, size of the data
+    /// or seed, with checkpoints, or with a mask that is released within the run.
     pub fn best_of(trials: Trials, candidates: Vec<Plan>) -> Result<Self> {
         trials.check()?;
         let Some(first) = candidates.first() else {

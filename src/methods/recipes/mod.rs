@@ -57,7 +57,7 @@ pub fn imagenet_dp() -> PublishedRecipe<DpSgd> {
 }
 
 /// Returns the recipe for training of a ResNet-18 on ImageNet from scratch (Kurakin et al., 2022,
-/// Tables 5 and 9): the plan at the smallest batch, whose epsilon of 9.8e8 is none.
+/// Tables 5 and 9): the plan at the smallest batch, whose epsilon of 9.8e8 protects nobody.
 ///
 /// Batches of 1,024, 10 epochs, clip norm 1, Nesterov momentum 0.9, a learning rate that rises to
 /// 16 in the first tenth of the run and falls to 0 on a cosine, weight decay 1e-4, delta 1e-6.

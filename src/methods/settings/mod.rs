@@ -98,7 +98,7 @@ pub struct Settings {
 const ADAPTIVE_LEARNING_RATE: f64 = 0.01;
 
 impl Settings {
-    /// Checks optimizer, weight decay and average.
+    /// Checks optimizer, sampling, clip norm without noise, average, checkpoints and weight decay.
     ///
     /// # Errors
     /// `Setting` for values out of range.
@@ -129,8 +129,8 @@ impl Settings {
         self.learning_rate.unwrap_or(default)
     }
 
-    /// Returns a phrase on the quantity that the learning rate depends on and that is not
-    /// released.
+    /// Returns a phrase on the unreleased loss that the learning rate follows; `None` for a public
+    /// schedule.
     pub(crate) fn loss_dependence_reason(&self) -> Option<String> {
         let looks_at = self.learning_rate_schedule.private_input()?;
         Some(format!("the learning rate follows {looks_at}"))

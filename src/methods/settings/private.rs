@@ -30,13 +30,13 @@ pub struct PrivacySettings {
     pub(crate) target: Option<Epsilon>,
     pub(crate) noise_multiplier: Option<NoiseMultiplier>,
     pub(crate) delta: Option<Delta>,
-    /// Law of the number of trials, if a target is for the best of all trials together, not for
-    /// one run.
+    /// Distribution of the number of trials, if a target is for the best of all trials together,
+    /// not for one run.
     pub(crate) best_of: Option<Trials>,
 }
 
 impl PrivacySettings {
-    /// Sets the clip norm.
+    /// Sets the clip norm of flat clipping, and removes a given clip rule.
     pub(crate) fn set_clip(&mut self, max_grad_norm: f64) {
         self.clip = Some(max_grad_norm);
         self.clip_rule = None;

@@ -57,8 +57,8 @@ impl Sampling {
         }
     }
 
-    /// Returns the expected share of `examples` training examples in a batch: the sampling rate q
-    /// of Poisson samples, batch size / examples, and 1 / (number of batches in an epoch) of
+    /// Returns the expected fraction of `examples` training examples in a batch: the sampling rate
+    /// q of Poisson samples, batch size / examples, and 1 / (number of batches in an epoch) of
     /// disjoint batches. Its inverse is the number of steps in an epoch.
     pub(in crate::methods) fn rate(self, examples: usize, batch_size: usize) -> SamplingRate {
         SamplingRate(match self {

@@ -14,13 +14,12 @@ settings! {
     pub(super) static RUN in Scope::Shared, on |method| Some(method.settings_mut());
     impl [S: MethodSettings] Builder<S>, on |builder| &mut builder.settings;
 
-    /// Sets the expected number of examples in a batch. The sampling rate is this over the size of
-    /// the training part.
+    /// Sets the expected number of examples in a batch. The sampling rate of Poisson sampling is
+    /// this over the size of the training part.
     #[setting("N", "256", Cost, ["batch"], "Expected number of examples in a batch")]
     fn batch_size(expected: usize) |settings| settings.expected_batch_size = expected;
 
-    /// Sets the expected number of passes over the data: `ceil(epochs * examples / batch_size)`
-    /// steps.
+    /// Sets the expected number of passes over the data: `ceil(epochs / sampling rate)` steps.
     #[setting("N", "5", Cost, [], "Passes over the data")]
     fn epochs(epochs: impl Into<f64> as f64) |settings| {
         settings.epochs = epochs;

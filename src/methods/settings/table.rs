@@ -14,7 +14,7 @@ use crate::{Error, ErrorKind, Result};
 pub struct SettingSpec {
     /// Name of the builder method, and key in files.
     pub id: &'static str,
-    /// Other names of the field for it.
+    /// Other names of the setting.
     pub aliases: &'static [&'static str],
     /// Placeholder of its value in help texts; empty for a switch.
     pub value: &'static str,
@@ -100,7 +100,7 @@ impl SettingSpec {
         Self { aliases, ..self }
     }
 
-    /// Sets what depends on it.
+    /// Sets the effect of the setting.
     pub(crate) const fn affects(self, affects: Affects) -> Self {
         Self { affects, ..self }
     }

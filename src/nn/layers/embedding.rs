@@ -51,7 +51,7 @@ pub struct Embedding {
 }
 
 impl Embedding {
-    /// Returns the rows of the weight for the token ids in `x`.
+    /// Returns the rows of the weight for the token ids in `x`, `[batch, time, features]`.
     ///
     /// A forward pass can't fail, so ids are clamped to the vocabulary and rounded down.
     /// Batches and data whose features are not token ids are refused before.

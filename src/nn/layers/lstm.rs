@@ -133,7 +133,8 @@ pub struct Lstm {
 }
 
 impl Lstm {
-    /// Computes the hidden states at every step.
+    /// Computes the hidden states at every step, `[batch, time, hidden]` (twice as many if
+    /// bidirectional).
     pub fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> BatchTensor {
         let x = BatchTensor::Sequence(x.into_sequence());
         BatchTensor::Sequence(match &self.inner {

@@ -122,7 +122,7 @@ pub struct GroupNorm {
 }
 
 impl GroupNorm {
-    /// Computes the normalised, scaled and shifted images.
+    /// Computes the normalised, scaled and shifted images, of the shape of `x`.
     pub fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> BatchTensor {
         let nn::GroupNorm { num_groups, num_channels, epsilon, .. } = self.inner;
         let x = x.into_image();
@@ -153,7 +153,7 @@ pub struct LayerNorm {
 }
 
 impl LayerNorm {
-    /// Computes the normalised, scaled and shifted features.
+    /// Computes the normalised, scaled and shifted features, of the shape of `x`.
     pub fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> BatchTensor {
         let flat = matches!(x, BatchTensor::Flat(_));
         let x = normalised(x.into_sequence(), self.epsilon);

@@ -104,7 +104,8 @@ impl ModelBuilder<Resnet> {
     }
 
     /// Sets the number of channels of the stem and of the 3 x 3 convolutions of the first group;
-    /// each later group has twice as many. The default is 64, the width of a BiT network times 64.
+    /// each later group has twice as many. The default is 64; for a BiT network, 64 times its
+    /// width.
     pub fn base_channels(mut self, channels: usize) -> Self {
         self.family.base_channels = channels;
         self

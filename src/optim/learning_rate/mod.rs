@@ -11,17 +11,17 @@ pub use rates::{LearningRateScheduler, RateAndMomentum, WarmUp};
 
 /// A learning-rate schedule: the factor on the plan's learning rate, its peak, in every step.
 ///
-/// [`LearningRateScheduler`] are its values over a run, with an optional warm-up. The factors
-/// equal those of PyTorch's `lr_scheduler`; each variant names the class. *Per step* means that
-/// the scheduler advances after every step, over T steps. *Per epoch* means that it counts epochs:
-/// step t is in epoch t · sampling rate, and the factor changes at its first step in a new epoch.
+/// [`LearningRateScheduler`] has its values over a run, with an optional warm-up. The factors equal
+/// those of PyTorch's `lr_scheduler`; each variant names the class. *Per step* means that the
+/// scheduler advances after every step, over T steps. *Per epoch* means that it counts epochs: step
+/// t is in epoch t · sampling rate, and the factor changes at its first step in a new epoch.
 ///
 /// The text forms are `constant`, `linear[:END]`, `exponential:GAMMA`, `polynomial:POWER`,
-/// `step:EVERY[:GAMMA]`, `multi-step:EPOCH,EPOCH,…[:GAMMA]`, `cosine[:END]`,
-/// `cosine-restarts:PERIOD[:GROWTH[:END]]`, `cyclic:BASE:UP[:DOWN]`, `one-cycle[:RISE]` and
-/// `plateau[:FACTOR[:PATIENCE]]`. Options follow by name: `cyclic:0.1:50:triangular2`,
-/// `cyclic:0.1:50:exp-range=0.99`, `one-cycle:linear`, `one-cycle:divisors=25,1e4`,
-/// `plateau:threshold=1e-3`; both cycles take `momentum=0.85-0.95`.
+/// `step:EVERY[:GAMMA]`, `multi-step:EPOCH,EPOCH,…[:GAMMA]`, `piecewise:EPOCHSxFACTOR,…`,
+/// `cosine[:END]`, `cosine-restarts:PERIOD[:GROWTH[:END]]`, `cyclic:BASE:UP[:DOWN]`,
+/// `one-cycle[:RISE]` and `plateau[:FACTOR[:PATIENCE]]`. Options follow by name:
+/// `cyclic:0.1:50:triangular2`, `cyclic:0.1:50:exp-range=0.99`, `one-cycle:linear`,
+/// `one-cycle:divisors=25,1e4`, `plateau:threshold=1e-3`; both cycles take `momentum=0.85-0.95`.
 ///
 /// ```
 /// use epsilab::prelude::*;

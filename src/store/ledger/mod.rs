@@ -84,12 +84,12 @@ struct LedgerFile {
 /// The verified contents of a file.
 struct Contents {
     entries: Vec<Entry>,
-    /// Number of lines: one for each entry, also those that were written since.
+    /// Number of lines, including those that were appended after reading.
     lines: usize,
     chain: Chain,
     /// Length of the text in bytes.
     length: u64,
-    /// Whether the last line has no head yet, because of a crash.
+    /// Whether the head counts fewer lines than the file has, because of a crash.
     head_is_behind: bool,
 }
 
@@ -271,7 +271,8 @@ impl LedgerFile {
         Ok(entry)
     }
 
-    /// Returns whether the file is one entry ahead of its head. An error if they do not match.
+    /// Returns whether the file is ahead of its head: by one entry, or by entries that the head
+    /// announces. An error if they do not match.
     fn compare_with_head(&self, links: &[String]) -> Result<bool> {
         let end = links.len() + 1;
         let head = Head::read(&self.path).map_err(|e| match e.kind() {

@@ -38,7 +38,7 @@ pub struct CheckpointHeader {
     pub format: u32,
     /// Version of the lab that wrote it.
     pub lab: String,
-    /// Name of the run, a hash of its settings.
+    /// Id of the run, a hash of its plan, model and data.
     pub id: String,
     /// Name of the run's entry in the ledger.
     pub attempt: String,

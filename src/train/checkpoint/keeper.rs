@@ -108,7 +108,7 @@ impl CheckpointManager {
         }
     }
 
-    /// Writes a checkpoint. Versions, time, device and cadence of the header are filled in.
+    /// Writes a checkpoint. Versions, time, device and interval of the header are filled in.
     ///
     /// # Errors
     /// `Io` if it can't be written; the last one is then unchanged.

@@ -12,7 +12,7 @@ const MIN_BLOCK_ROWS: usize = 96;
 #[derive(Clone)]
 pub(super) struct PatchConv {
     groups: Vec<Im2col>,
-    /// Output channels of all groups.
+    /// Returns the number of output channels of all groups.
     out: usize,
 }
 
@@ -37,7 +37,7 @@ impl PatchConv {
         &self.groups[0]
     }
 
-    /// Output channels of all groups.
+    /// Returns the number of output channels of all groups.
     pub(super) fn out_channels(&self) -> usize {
         self.out
     }

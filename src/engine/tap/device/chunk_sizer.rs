@@ -85,7 +85,8 @@ impl ChunkSizer {
         estimate: impl FnOnce() -> Result<usize>,
         mut attempt: impl FnMut(usize, bool) -> Result<T, ChunkError>,
     ) -> Result<T> {
-        // Every call sets up the state from scratch, so a poisoned lock is harmless.
+        // A call that panics leaves `None`, which starts from a new estimate, so a poisoned lock is
+        // harmless.
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut calibrated = match state.take() {
             Some(calibrated) if calibrated.key == key => calibrated,
