@@ -25,38 +25,38 @@ macro_rules! schedule {
                 Self(ScheduleKind::Constant)
             }
 
-            #[doc = concat!("The ", $rated, " is multiplied by `rate` after every epoch.")]
+            #[doc = concat!("Creates a schedule: the ", $rated, " is multiplied by `rate` after every epoch.")]
             /// Text form `linear:RATE`.
             pub fn linear(rate: f64) -> Self {
                 Self(ScheduleKind::Linear { rate })
             }
 
-            #[doc = concat!("The ", $rated, " is divided by 1 + `rate` e in epoch e.")]
+            #[doc = concat!("Creates a schedule: the ", $rated, " is divided by 1 + `rate` e in epoch e.")]
             /// Text form `time:RATE`.
             pub fn time(rate: f64) -> Self {
                 Self(ScheduleKind::Time { rate })
             }
 
-            #[doc = concat!("The ", $rated, " is multiplied by `rate` after `every` epochs.")]
+            #[doc = concat!("Creates a schedule: the ", $rated, " is multiplied by `rate` after each `every` epochs.")]
             /// Text form `step:RATE:EVERY`.
             pub fn step(rate: f64, every: u64) -> Self {
                 Self(ScheduleKind::Step { rate, every })
             }
 
-            #[doc = concat!("The ", $rated, " is multiplied by exp(-`rate`) after every epoch.")]
+            #[doc = concat!("Creates a schedule: the ", $rated, " is multiplied by exp(-`rate`) after every epoch.")]
             /// Text form `exp:RATE`.
             pub fn exponential(rate: f64) -> Self {
                 Self(ScheduleKind::Exponential { rate })
             }
 
-            #[doc = concat!("The ", $value, " is `ratio`^(t / T) times its initial value in step")]
+            #[doc = concat!("Creates a schedule: the ", $value, " is `ratio`^(t / T) times its initial value in step")]
             /// t of T (Du, Li, Chen, Chen, Hong: Dynamic Differential-Privacy Preserving SGD,
             /// 2021). Text form `decay:RATIO`.
             pub fn decay(ratio: f64) -> Self {
                 Self(ScheduleKind::Decay { ratio })
             }
 
-            #[doc = concat!("A factor on the ", $value, " for each phase, as (epochs, factor).")]
+            #[doc = concat!("Creates a schedule: a factor on the ", $value, " for each phase, as (epochs, factor).")]
             /// The last factor applies to all later epochs. Text form `piecewise:10x1,5x0.8`.
             pub fn piecewise(phases: impl Into<Vec<(u64, f64)>>) -> Self {
                 Self(ScheduleKind::Piecewise { phases: phases.into() })

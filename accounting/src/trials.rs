@@ -193,7 +193,7 @@ impl FromStr for Trials {
     /// `poisson:5`.
     fn from_str(text: &str) -> Result<Self> {
         let (law, mean) = text.split_once(':').unwrap_or(("geometric", text));
-        let why = "it is no law of a number of trials";
+        let why = "it is not a distribution of the number of trials";
         let refused = || {
             Error::setting("trials", text, why)
                 .fix("write the mean number of trials, 5, or geometric:5, logarithmic:5, poisson:5")

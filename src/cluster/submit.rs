@@ -104,7 +104,7 @@ impl ClusterSession<'_> {
             let what = format!("the method {} in another process", plan.method());
             let why = "it is of another crate, and the program of the workers does not have it";
             return Err(Error::new(ErrorKind::Setting, what, why).fix(
-                "name a program that registers it and calls epsilab::cluster::work: \
+                "name a program that registers it and calls epsilab::cluster::run_worker: \
                  .program(…), --program",
             ));
         }

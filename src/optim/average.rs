@@ -225,7 +225,7 @@ impl AverageState {
             let what = format!("the state of an average ({})", self.average);
             let why = "it has other arrays than this network and average";
             return Err(Error::new(ErrorKind::CorruptData, what, why)
-                .fix("use the values that AverageState::values gave, in their order"));
+                .fix("use the values that AverageState::named_arrays gave, in their order"));
         };
         let copies = arrays.chunks(count).map(<[_]>::to_vec).collect();
         Ok(Self { steps, copies, ..self })

@@ -119,7 +119,7 @@ impl OptimizerState {
                 let what = format!("an array {name:?} in the state of an optimizer");
                 let why = "names are a parameter's path, a dot and the name of the array";
                 return Err(Error::new(ErrorKind::CorruptData, what, why)
-                    .fix("use the names that OptimizerState::values gives"));
+                    .fix("use the names that OptimizerState::named_arrays gives"));
             };
             if tensors.last().is_none_or(|tensor| tensor.path != path) {
                 tensors.push(TensorState { path: path.to_owned(), arrays: Vec::new() });

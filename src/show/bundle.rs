@@ -134,7 +134,7 @@ impl fmt::Display for MimeBundle {
 /// The text, and the sizes of the other formats in bytes.
 impl fmt::Debug for MimeBundle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bundle")
+        f.debug_struct("MimeBundle")
             .field("text", &self.text)
             .field("html_bytes", &self.html.as_ref().map(String::len))
             .field("svg_bytes", &self.svg.as_ref().map(String::len))
