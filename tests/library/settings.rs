@@ -1,4 +1,4 @@
-//! The table of settings: each works by name, and docs/settings.md lists all.
+//! The table of settings: each works by name, and book/src/reference/settings.md lists all.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -125,7 +125,7 @@ defaults are the library's; [training.md](training.md#settings) names those of t
 /// `EPSILAB_WRITE_DOCS=1` writes the page.
 #[test]
 fn the_page_lists_all_settings() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/settings.md");
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("book/src/reference/settings.md");
     if std::env::var_os("EPSILAB_WRITE_DOCS").is_some() {
         std::fs::write(&path, page()).expect("written");
     }
