@@ -100,8 +100,18 @@ struct Readme;
 
 /// Compiles what the page on data sets shows.
 #[cfg(doctest)]
-#[doc = include_str!("../datasets/README.md")]
-struct DataReadme;
+#[doc = include_str!("../book/src/how-to/data.md")]
+struct DataPage;
+
+/// Compiles what the page on models shows.
+#[cfg(doctest)]
+#[doc = include_str!("../book/src/how-to/models.md")]
+struct ModelsPage;
+
+/// Compiles what the page on masks shows.
+#[cfg(doctest)]
+#[doc = include_str!("../book/src/how-to/masks.md")]
+struct MasksPage;
 
 /// Compiles what the page on audits shows.
 #[cfg(doctest)]

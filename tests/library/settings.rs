@@ -93,7 +93,7 @@ fn page() -> String {
 
 All settings of training methods, from the library's table. The first column is the name of the
 builder's method and the key in files, the second has the options of `train`, `grid` and `sweep`. The
-defaults are the library's; [training.md](training.md#settings) names those of the commands.
+defaults are the library's; [training](training.md#settings) names those of the commands.
 "
     .to_owned();
     let head = "\n| setting | options | meaning | default |\n|---|---|---|---|\n";
