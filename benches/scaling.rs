@@ -1,9 +1,10 @@
 //! How time and memory grow with the size of the work: batches, models, threads, masks, the PLD
 //! accountant, ledgers and stored runs.
 //!
-//! `cargo bench-scaling` measures everything and writes docs/scaling.md between its two comments;
-//! `cargo bench-scaling -- ledger store` prints only these parts and writes nothing. Build the
-//! program (`cargo build -p epsilab-kernel --bin epsilab`) and leave the machine idle first.
+//! `cargo bench-scaling` measures everything and writes book/src/evidence/scaling.md between its
+//! two comments; `cargo bench-scaling -- ledger store` prints only these parts and writes nothing.
+//! Build the program (`cargo build -p epsilab-kernel --bin epsilab`) and leave the machine idle
+//! first.
 
 use std::process::Command;
 use std::time::Instant;
@@ -91,7 +92,7 @@ struct Page {
 }
 
 impl Page {
-    const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/scaling.md");
+    const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/book/src/evidence/scaling.md");
 
     fn read() -> Result<Self> {
         let page = std::fs::read_to_string(Self::PATH).map_err(|e| Error::io(Self::PATH, &e))?;

@@ -1,4 +1,4 @@
-//! MNIST at epsilon = 3: the figures in docs/measurements.md.
+//! MNIST at epsilon = 3: the figures in book/src/evidence/measurements.md.
 //!
 //! `EPSILAB_DATA=… cargo run --example reproduce_mnist -- [SEEDS] [EPOCHS]`
 

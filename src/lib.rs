@@ -100,32 +100,42 @@ struct Readme;
 
 /// Compiles what the page on data sets shows.
 #[cfg(doctest)]
-#[doc = include_str!("../datasets/README.md")]
-struct DataReadme;
+#[doc = include_str!("../book/src/how-to/data.md")]
+struct DataPage;
+
+/// Compiles what the page on models shows.
+#[cfg(doctest)]
+#[doc = include_str!("../book/src/how-to/models.md")]
+struct ModelsPage;
+
+/// Compiles what the page on masks shows.
+#[cfg(doctest)]
+#[doc = include_str!("../book/src/how-to/masks.md")]
+struct MasksPage;
 
 /// Compiles what the page on audits shows.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/auditing.md")]
+#[doc = include_str!("../book/src/understanding/auditing.md")]
 struct AuditingPage;
 
 /// Compiles what the page on the settings of a run shows.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/training.md")]
+#[doc = include_str!("../book/src/reference/training.md")]
 struct TrainingPage;
 
 /// Compiles what the page on clusters shows.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/cluster.md")]
+#[doc = include_str!("../book/src/how-to/cluster.md")]
 struct ClusterPage;
 
 /// Compiles what the page on transfer shows.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/reproduction/imagenet-recipe.md")]
+#[doc = include_str!("../book/src/evidence/imagenet-recipe.md")]
 struct TransferPage;
 
 /// Compiles what the page on the arithmetic of ImageNet shows.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/reproduction/imagenet-scaling.md")]
+#[doc = include_str!("../book/src/evidence/imagenet-scaling.md")]
 struct ImagenetPage;
 
 /// Folder with the sources that this library was compiled from. The notebook kernel builds the

@@ -6,7 +6,8 @@
 --peers is the folder with the other libraries' script, accountants_bench.py, which prints one JSON
 line per accountant and task. It runs under --python, which needs dp-accounting; prv-accountant and
 opacus are used if installed. Ours are the Criterion medians of benches/accounting.rs. The table
-replaces the text between two comments in docs/accounting.md. Measure on an idle machine.
+replaces the text between two comments in book/src/understanding/accounting.md. Measure on an idle
+machine.
 """
 
 import argparse
@@ -22,7 +23,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/accounting.md"
+PAGE = ROOT / "book/src/understanding/accounting.md"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 # Name of the package -> prefix of its accountants in the other libraries' script.
 PEERS = {"dp-accounting": "dp_accounting", "prv-accountant": "prv_accountant", "opacus": "opacus"}

@@ -7,8 +7,8 @@
 Opacus, jax_bench.py for JAX. Each prints one line of JSON and runs under --python, as resnets.py
 beside this script does for PyTorch's ResNets. For each model,
 ours (`cargo lab bench --json`) is measured before and after the others. The tables replace the text
-between two comments in docs/performance.md and name each configuration that failed or took longer
-than --timeout. Measure on an idle machine.
+between two comments in book/src/evidence/performance.md and name each configuration that failed or
+took longer than --timeout. Measure on an idle machine.
 """
 
 import argparse
@@ -24,7 +24,7 @@ import sys
 import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/performance.md"
+PAGE = ROOT / "book/src/evidence/performance.md"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 TORCH, JAX = "opacus_bench.py", "jax_bench.py"
 RESNETS = str(pathlib.Path(__file__).resolve().with_name("resnets.py"))

@@ -24,7 +24,7 @@ fn grid(data: Dataset) -> Result<()> {
     Ok(())
 }
 
-/// All runs are charged before the first job; see docs/cluster.md.
+/// All runs are charged before the first job; see [clusters](cluster.md).
 fn cluster(data: Dataset) -> Result<()> {
     let method = DpSgd::new().clip(0.1).batch_size(512).epochs(2);
     let grid = Grid::new(method).epsilon([1.0, 3.0]).seeds(5);

@@ -1,5 +1,5 @@
-//! Short answers to "how do I ...?": `cargo run --example cookbook -- docs/cookbook.md` writes the
-//! page of them. Each answer is the body of a function here, so that it is compiled.
+//! Short answers to "how do I ...?": `cargo run --example cookbook -- book/src/how-to/cookbook.md`
+//! writes the page of them. Each answer is the body of a function here, so that it is compiled.
 
 // Nothing calls the answers: most of them need data or minutes.
 #![allow(dead_code)]
@@ -37,8 +37,8 @@ How do I ...? Each answer is a cell, or part of a program, after `use epsilab::p
 is a data set, `model` a model and `run` a finished run of an earlier cell. `lab::help()` lists what
 there is, and `lab::scaffold(\"dp-sgd\")?` writes a cell to start from.
 
-This page is written by `cargo run --example cookbook -- docs/cookbook.md`; all code on it is
-compiled by the tests.
+This page is written by `cargo run --example cookbook -- book/src/how-to/cookbook.md`; all code on
+it is compiled by the tests.
 ";
 
 fn main() -> Result<()> {

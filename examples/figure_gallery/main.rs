@@ -1,9 +1,9 @@
 //! Every kind of figure, with the code that makes it: `cargo run --example figure_gallery -- DIR`.
 //!
-//! Writes `DIR/NAME.svg` for each figure and the page `DIR.md` (`docs/gallery.md` is written by
-//! `-- docs/gallery`). With `--all` also `NAME.png` and, where the figure has one, the Vega-Lite
-//! specification `NAME.vl.json`. Runs are trained on generated data, in about a minute, and are
-//! charged to the ledger of that data.
+//! Writes `DIR/NAME.svg` for each figure and the page `DIR.md` (`book/src/reference/gallery.md` is
+//! written by `-- book/src/reference/gallery`). With `--all` also `NAME.png` and, where the figure
+//! has one, the Vega-Lite specification `NAME.vl.json`. Runs are trained on generated data, in
+//! about a minute, and are charged to the ledger of that data.
 
 mod attacks;
 mod evaluation;

@@ -10,7 +10,7 @@ pub fn introduction() -> String {
      --interactive` most of them are interactive: points say their values, a click on a name in the \
      legend lets the other curves fade, and some have a slider. `figure.save(\"NAME.svg\")` writes \
      one to a file.\n\nThis page is written by `cargo run --example figure_gallery -- \
-     docs/gallery`.\n"
+     book/src/reference/gallery`.\n"
         .to_owned()
 }
 

@@ -155,10 +155,10 @@ program at once; the whole plan stays charged then.",
 
 const SWEEP: Help = Help(
     "\
-sweep docs/reproduction/auto-dp-sgd.plan.json --list
-sweep docs/reproduction/auto-dp-sgd.plan.json --only table-10 --out results
+sweep book/src/evidence/auto-dp-sgd.plan.json --list
+sweep book/src/evidence/auto-dp-sgd.plan.json --only table-10 --out results
 sweep experiments.json --seeds 1 --data glyphs --epochs 1
-sweep docs/reproduction/imagenet/table-9.experiments.json --preview",
+sweep book/src/evidence/imagenet/table-9.experiments.json --preview",
     "\
 A file of experiments is JSON. Its options are those of `train --help`, without the dashes. A list
 of values makes one case of each, several lists all combinations. `cases` are groups with further
@@ -245,7 +245,7 @@ why says so), delta, accountant, neighbouring, runs_without_privacy, epsilon_of_
 budget. `epsilon --event-file` reads it. There are no hashes of the data.
 
 Exit codes: 0; 1 if a ledger is damaged, was cut or replaced, or is missing although one of its runs
-is stored. docs/security.md says what this detects and what it can't.",
+is stored. book/src/understanding/security.md says what this detects and what it can't.",
 );
 
 const REPORT: Help = Help(
@@ -265,7 +265,7 @@ figures in a folder beside them. A grid over several data sets or models has one
 
 What no epsilon covers carries a badge: the training loss, runs in study mode (all runs of a grid),
 runs without privacy. --covered leaves it out. The command does not know whether the data of a run
-are public; `run.report()` in a notebook does. docs/sharing.md says more.",
+are public; `run.report()` in a notebook does. book/src/how-to/sharing.md says more.",
 );
 
 const AUDIT: Help = Help(

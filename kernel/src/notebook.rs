@@ -57,8 +57,8 @@ no epsilon covers. What is not covered is removed: whole outputs, or the panels 
 that say nothing (printed text, plain values, errors, other kernels) are removed too; --keep-text
 keeps their text. A note stands where something was removed. The notebook itself is left as it is.
 
-Text and code of the notebook stay as they are; cells that set a seed are named. docs/sharing.md
-says more.",
+Text and code of the notebook stay as they are; cells that set a seed are named.
+book/src/how-to/sharing.md says more.",
 );
 
 const INSTALL: Help = Help(

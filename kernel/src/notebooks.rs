@@ -4,7 +4,6 @@ use clap::Args;
 use epsilab::{Error, ErrorKind, Result, program};
 use std::path::{Path, PathBuf};
 
-use crate::pattern::{Pattern, pattern};
 use crate::prebuilt::{self, Origin};
 use crate::run::notebook::{Notebook, list_notebooks};
 
@@ -18,7 +17,7 @@ pub struct NotebooksArgs {
 }
 
 /// Extensions of the files that pages consist of.
-const PAGES: [&str; 3] = ["md", "svg", "json"];
+const PAGES: [&str; 5] = ["md", "svg", "png", "json", "py"];
 
 /// Returns the folder with the notebooks of the course beside the library's sources.
 pub fn source_dir() -> PathBuf {
@@ -46,12 +45,12 @@ fn copy(from: &Path, dir: &Path) -> Result<()> {
     for file in &files {
         let mut notebook = Notebook::open_with_outputs(file)?;
         notebook.clear_outputs();
-        let text = notebook.to_text()?.replace("](../docs/", "](docs/");
+        let text = notebook.to_text()?.replace("](../book/", "](book/");
         let text = text.replace("](../datasets/", "](datasets/");
         let to = dir.join(file.file_name().unwrap_or_default());
         kept += usize::from(!write_if_absent(&to, text.as_bytes())?);
     }
-    copy_pages(&from.with_file_name("docs"), &dir.join("docs"))?;
+    copy_pages(&from.with_file_name("book").join("src"), &dir.join("book/src"))?;
     // Only the page: the folder is where users put their own data.
     let about = from.with_file_name("datasets").join("README.md");
     if let Ok(page) = std::fs::read(&about) {
@@ -78,22 +77,11 @@ fn copy_pages(from: &Path, to: &Path) -> Result<()> {
             copy_pages(&path, &there)?;
         } else if path.extension().is_some_and(|ending| PAGES.iter().any(|page| ending == *page)) {
             std::fs::create_dir_all(to).map_err(|e| doing(&e))?;
-            let mut page = std::fs::read(&path).map_err(|e| doing(&e))?;
-            if path.extension().is_some_and(|ending| ending == "md") {
-                page = unlink_sources(&String::from_utf8_lossy(&page)).into_bytes();
-            }
+            let page = std::fs::read(&path).map_err(|e| doing(&e))?;
             write_if_absent(&there, &page)?;
         }
     }
     Ok(())
-}
-
-/// Returns a page in which links to files that are not copied are plain text.
-fn unlink_sources(page: &str) -> String {
-    static LINK: Pattern = Pattern::new(|| {
-        pattern(r"\[([^\[]*?)\]\(\.\./(?:examples|software-gpu|notebooks)/[^)]*\)")
-    });
-    LINK.replace_all(page, "$1").into_owned()
 }
 
 /// Writes a file unless it exists; returns whether it was written.
@@ -128,6 +116,14 @@ mod tests {
         names.map(|name| source_dir().join(name)).collect()
     }
 
+    /// Returns the number of entries in a folder of pages and in the folders in it.
+    fn count_pages(dir: &Path) -> usize {
+        let entries = std::fs::read_dir(dir).expect("a folder").flatten();
+        entries
+            .map(|entry| 1 + if entry.path().is_dir() { count_pages(&entry.path()) } else { 0 })
+            .sum()
+    }
+
     /// Removes `..` from a path: `b/c` for `a/../b/c`.
     fn without_steps_up(path: &Path) -> PathBuf {
         path.components().fold(PathBuf::new(), |mut path, part| {
@@ -157,7 +153,7 @@ mod tests {
                 continue;
             }
             let text = std::fs::read_to_string(from).expect("read");
-            let of_pages = ["notebooks", "docs", "datasets"];
+            let of_pages = ["notebooks", "book", "datasets"];
             let linked = links(&text).map(|link| without_steps_up(&file.with_file_name(link)));
             open.extend(linked.filter(|to| of_pages.iter().any(|folder| to.starts_with(folder))));
         }
@@ -186,16 +182,11 @@ mod tests {
         assert!(list_notebooks(dir.path()).len() > 5);
         let entries = std::fs::read_dir(dir.path().join("datasets")).expect("a folder");
         assert_eq!(entries.count(), 1, "users' data are not copied");
-        for page in std::fs::read_dir(dir.path().join("docs")).expect("a folder").flatten() {
-            let text = std::fs::read_to_string(page.path()).unwrap_or_default();
-            for link in text.split("](../").skip(1).filter_map(|rest| rest.split([')', '#']).next())
-            {
-                assert!(dir.path().join(link).exists(), "{link} in {}", page.path().display());
-            }
-        }
-        let plain = unlink_sources("a [b](../examples/c.rs), [d](e.md)");
-        assert_eq!(plain, "a b, [d](e.md)");
-        // Their links lead to pages that are there, and they have no outputs.
+        // Links between pages lead to pages that are there: .ci/links checks them.
+        let (pages, copied) = (clone.path().join("book/src"), dir.path().join("book/src"));
+        assert!(copied.join("reference/training.md").is_file());
+        assert_eq!(count_pages(&pages), count_pages(&copied));
+        // Links of notebooks lead to pages that are there, and notebooks have no outputs.
         for path in list_notebooks(dir.path()).into_iter().filter(|path| !path.ends_with(FIRST)) {
             let text = std::fs::read_to_string(&path).expect("read");
             assert!(!text.contains("\"output_type\"") && text.contains("\"outputs\": []"));

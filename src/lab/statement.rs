@@ -198,7 +198,7 @@ impl Statement {
         let claim = record.published_claim().map(|claim| {
             format!(
                 "\n\nThe paper claims ~~{claim}~~. The formula is not valid: no proof supports it \
-                 for this method (see docs/published_claims.md)."
+                 for this method (see book/src/evidence/published_claims.md)."
             )
         });
         Self(said + &claim.unwrap_or_default())

@@ -1,4 +1,4 @@
-//! The table of settings: each works by name, and docs/settings.md lists all.
+//! The table of settings: each works by name, and book/src/reference/settings.md lists all.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -93,7 +93,7 @@ fn page() -> String {
 
 All settings of training methods, from the library's table. The first column is the name of the
 builder's method and the key in files, the second has the options of `train`, `grid` and `sweep`. The
-defaults are the library's; [training.md](training.md#settings) names those of the commands.
+defaults are the library's; [training](training.md#settings) names those of the commands.
 "
     .to_owned();
     let head = "\n| setting | options | meaning | default |\n|---|---|---|---|\n";
@@ -125,7 +125,7 @@ defaults are the library's; [training.md](training.md#settings) names those of t
 /// `EPSILAB_WRITE_DOCS=1` writes the page.
 #[test]
 fn the_page_lists_all_settings() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/settings.md");
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("book/src/reference/settings.md");
     if std::env::var_os("EPSILAB_WRITE_DOCS").is_some() {
         std::fs::write(&path, page()).expect("written");
     }

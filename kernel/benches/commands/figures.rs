@@ -194,7 +194,7 @@ pub fn legend(cases: &[Case<'_>]) -> String {
     format!(
         "{masked}{variants}Medians of {} steps in turn after {} to warm up; examples/s and MiB are those of private steps, \
          MiB the peak over\ndata and parameters. Data are made up. How it is measured: \
-         docs/performance.md",
+         book/src/evidence/performance.md",
         case.steps, case.warmup
     )
 }

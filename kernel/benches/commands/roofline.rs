@@ -136,7 +136,7 @@ Means of wall-clock milliseconds per step. The limit of a layer is the longer of
 multiplications,\nby the algorithms used, at the peak rate of the processor; and of reading and \
 writing its inputs, outputs,\nparameters and their gradients once, at the measured bandwidth. It \
 contains no norms, noise, activations and\ntransforms. Layers below 1 % share a row. How it is \
-measured: docs/performance.md";
+measured: book/src/evidence/performance.md";
 
 /// Measures one model in this process. Private and non-private steps alternate, so that other load
 /// affects both; the limits are measured before and after them.

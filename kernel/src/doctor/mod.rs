@@ -155,7 +155,7 @@ fn check_data() -> Check {
             (CheckStatus::Ok, format!("{}; not found: {}", names(&here), names(&missing)))
         }
     };
-    let optional = "optional: datasets/README.md says where the files go";
+    let optional = "optional: book/src/how-to/data.md says where the files go";
     let todo = if missing.is_empty() { "" } else { optional };
     let check = Check::new("data", state, format!("{what}; glyphs are built in"));
     check.with_advice(todo).with_details(json!({"found": facts}))

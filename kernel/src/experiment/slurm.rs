@@ -43,7 +43,7 @@ type SlurmSetter<T> = fn(Slurm, T) -> Slurm;
 
 /// Settings of jobs; those that are not given are the cluster's.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "On a cluster (docs/cluster.md)")]
+#[command(next_help_heading = "On a cluster (book/src/how-to/cluster.md)")]
 pub struct SlurmArgs {
     /// Who trains the runs
     #[arg(long, value_enum, default_value = "local")]

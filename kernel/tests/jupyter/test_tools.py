@@ -66,7 +66,7 @@ class Tools(unittest.TestCase):
         )
 
     def test_nbgrader_makes_hand_outs_and_grades_what_comes_back(self):
-        page = (Path(__file__).parents[3] / "docs/teaching.md").read_text()
+        page = (Path(__file__).parents[3] / "book/src/how-to/teaching.md").read_text()
         page = page[page.index("## Graded by nbgrader") :].split("\n## ")[0]
         config, solution, tests = re.findall(r"```\w+\n(.*?)\n```", page, re.DOTALL)
         name = 'c.CourseDirectory.course_id = "privacy"'

@@ -140,7 +140,7 @@ fn wrong_files_are_refused_before_anything_is_trained() {
 fn the_experiments_of_the_auto_dp_sgd_paper_are_complete_and_can_be_trained() {
     let home = folder();
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
-    let plan = root.join("docs/reproduction/auto-dp-sgd.plan.json").display().to_string();
+    let plan = root.join("book/src/evidence/auto-dp-sgd.plan.json").display().to_string();
     let list = sweep(home.path(), &[&plan, "--list"]);
     assert_eq!(list.status.code(), Some(0), "{}", text(&list.stderr));
     let list = text(&list.stdout);
@@ -235,7 +235,7 @@ fn the_results_of_a_paper_stand_beside_those_of_the_same_work() {
 #[test]
 fn the_experiments_of_the_imagenet_paper_can_be_listed_and_their_costs_are_those_of_the_page() {
     let home = folder();
-    let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/reproduction");
+    let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../book/src/evidence");
     let page = std::fs::read_to_string(docs.join("imagenet-scaling.md")).expect("the page");
     // Solving the noise of figure 1 takes too long here.
     let previewed = [

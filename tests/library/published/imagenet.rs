@@ -125,8 +125,8 @@ fn table_5() -> Section {
                  steps each; noise multiplier √8 · 0.001 per 1024 examples; Rényi, older \
                  TensorFlow Privacy orders.",
         note: "The smallest order of that list, 1.25, gives all four values. They are valid, but \
-               far from tight: [imagenet-scaling.md](reproduction/imagenet-scaling.md) has 53,440 \
-               in place of 3.5e6. Neither gives meaningful privacy.",
+               far from tight: [imagenet-scaling](imagenet-scaling.md) has 53,440 in place of \
+               3.5e6. Neither gives meaningful privacy.",
         rows: rows.map(row).into(),
     }
 }

@@ -1,8 +1,8 @@
 //! Published epsilons, recomputed with the library: reproduced or refuted.
 //!
 //! Every verdict follows from the values. With `EPSILAB_WRITE_DOCS=1` the tests write
-//! docs/published_claims.md and the table of samplers in docs/accounting.md. Without it they check
-//! that both are up to date.
+//! book/src/evidence/published_claims.md and the table of samplers in
+//! book/src/understanding/accounting.md. Without it they check that both are up to date.
 
 mod auto_dp_sgd;
 mod imagenet;
@@ -156,13 +156,13 @@ fn clipping_the_average_is_refuted() {
 
 #[test]
 fn the_page_of_claims_is_up_to_date() {
-    check_page("docs/published_claims.md", |_| page::page(&SECTIONS));
+    check_page("book/src/evidence/published_claims.md", |_| page::page(&SECTIONS));
 }
 
 #[test]
 fn the_table_of_supported_events_is_up_to_date() {
     let (begin, end) = ("<!-- support: begin -->\n", "<!-- support: end -->");
-    check_page("docs/accounting.md", |page| {
+    check_page("book/src/understanding/accounting.md", |page| {
         let (head, rest) = page.split_once(begin).expect("where the table begins");
         let (_, tail) = rest.split_once(end).expect("where the table ends");
         format!("{head}{begin}{}{end}{tail}", support::table())

@@ -17,7 +17,7 @@ fn every_method_has_a_cell_that_names_it() {
 /// The kernel can't keep a closure for later cells.
 #[test]
 fn no_cell_and_no_answer_of_the_cookbook_keeps_a_closure() {
-    let cookbook = include_str!("../../../../docs/cookbook.md");
+    let cookbook = include_str!("../../../../book/src/how-to/cookbook.md");
     for code in CELLS.iter().map(|cell| cell.code).chain([cookbook]) {
         let kept = code.lines().find(|line| line.starts_with("let ") && line.contains("= |"));
         assert_eq!(kept, None);
