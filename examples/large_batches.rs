@@ -15,7 +15,7 @@ use epsilab::prelude::*;
 
 const STEPS: u64 = 3;
 /// Numbers of one image, 3 x 32 x 32.
-const SIZE: usize = 3072;
+const IMAGE_VALUES: usize = 3072;
 
 fn main() -> Result<()> {
     let tiny = std::env::var("EPSILAB_PROFILE").is_ok_and(|profile| profile == "tiny");
@@ -24,7 +24,8 @@ fn main() -> Result<()> {
     let batch_size = arguments.next().flatten().unwrap_or(4096).min(images);
     let copies = arguments.next().flatten().unwrap_or(1);
 
-    let features = (0..images * SIZE).map(|i| (i * 7919 % 1009) as f32 / 504.0 - 1.0).collect();
+    let features =
+        (0..images * IMAGE_VALUES).map(|i| (i * 7919 % 1009) as f32 / 504.0 - 1.0).collect();
     let labels = (0..images as u32).map(|i| i % 10).collect();
     let data = data::from_vecs(features, &[3, 32, 32], labels, 10)?;
     let model = models::papernot_cnn(&data).seed(1).build()?;

@@ -23,7 +23,7 @@ const SIDE: u32 = 64;
 /// Expected number of examples in a batch.
 const BATCH: usize = 32;
 /// Images in a shard.
-const SHARD: usize = 1000;
+const IMAGES_PER_SHARD: usize = 1000;
 
 fn main() -> Result<()> {
     let tiny = std::env::var("EPSILAB_PROFILE").is_ok_and(|profile| profile == "tiny");
@@ -105,8 +105,8 @@ fn resident() -> Option<f64> {
 /// Writes images to class folders, or packs them into shards with their labels.
 fn write(folder: &Path, images: usize, shards: bool) -> std::io::Result<()> {
     let mut shard = None;
-    for first in (0..images).step_by(SHARD) {
-        let count = SHARD.min(images - first);
+    for first in (0..images).step_by(IMAGES_PER_SHARD) {
+        let count = IMAGES_PER_SHARD.min(images - first);
         let drawn = data::patterns_with(count, 1, first as u64).map_err(std::io::Error::other)?;
         if shards {
             let file = File::create(folder.join(format!("{first:06}.tar")))?;

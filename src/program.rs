@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// Name of the program in a clone of the repository: an alias of cargo, which builds and runs it.
-pub const IN_A_CLONE: &str = "cargo lab";
+pub const CARGO_ALIAS: &str = "cargo lab";
 
 /// Name of an installed program.
 pub const INSTALLED: &str = "epsilab";
@@ -13,14 +13,14 @@ pub const INSTALL: &str = "cargo install --path kernel --locked --profile dev";
 
 /// Environment variable with the name of the program. The program sets it for itself and for the
 /// processes that run cells.
-pub const VARIABLE: &str = "EPSILAB_PROGRAM";
+pub const NAME_ENV_VAR: &str = "EPSILAB_PROGRAM";
 
 /// Returns the name by which users call the program; that of a clone for other programs that use
 /// the library.
 pub fn name() -> Cow<'static, str> {
-    match std::env::var(VARIABLE) {
+    match std::env::var(NAME_ENV_VAR) {
         Ok(name) if !name.is_empty() => name.into(),
-        _ => IN_A_CLONE.into(),
+        _ => CARGO_ALIAS.into(),
     }
 }
 
@@ -89,7 +89,7 @@ mod tests {
     fn commands_begin_with_the_name_of_the_program() {
         // The tests of other modules run at the same time, so the variable stays as it is.
         assert_eq!(command("doctor"), format!("{} doctor", name()));
-        match std::env::var(VARIABLE) {
+        match std::env::var(NAME_ENV_VAR) {
             Ok(given) if !given.is_empty() => assert_eq!(name(), given),
             _ => assert_eq!(command("runs remove ID"), "cargo lab runs remove ID"),
         }

@@ -13,7 +13,7 @@ fn main() -> Result<()> {
     let training = Event::poisson(rate, 1.0, steps);
     println!("{training}, delta {delta}");
     for answer in compare_accountants(&[training], delta, NeighbouringRelation::AddOrRemoveOne) {
-        match answer.spent {
+        match answer.cost {
             Ok(spent) => println!("{:>10}  {}", answer.accountant, RoundedUp(spent.epsilon)),
             Err(error) => println!("{:>10}  {}", answer.accountant, error.why()),
         }

@@ -68,7 +68,8 @@ pub struct PrivacyCost {
     /// A lower bound on the true epsilon at the same delta, where the accountant knows one. No
     /// accountant can prove less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lower: Option<f64>,
+    #[serde(rename = "lower")]
+    pub lower_bound: Option<f64>,
     /// The Rényi order that gives the smallest bound; 0 for an accountant without orders.
     pub order: f64,
     /// Whether the best order is the first or the last of the list. The epsilon is a valid upper
@@ -82,7 +83,7 @@ impl PrivacyCost {
         Self {
             epsilon,
             accountant: name.to_string(),
-            lower: None,
+            lower_bound: None,
             order: 0.0,
             at_end_of_orders: false,
         }
@@ -91,7 +92,7 @@ impl PrivacyCost {
     /// Returns the same result with a lower bound on the true epsilon. A lower bound of 0 is
     /// stored only where `epsilon` is 0.
     pub(crate) fn with_lower_bound(mut self, lower: f64) -> Self {
-        self.lower = (lower > 0.0 || self.epsilon == 0.0).then_some(lower.min(self.epsilon));
+        self.lower_bound = (lower > 0.0 || self.epsilon == 0.0).then_some(lower.min(self.epsilon));
         self
     }
 }
@@ -132,7 +133,7 @@ impl fmt::Display for PrivacyCost {
         if self.at_end_of_orders {
             f.write_str(", an end of the order list: a longer list could give less")?;
         }
-        match self.lower {
+        match self.lower_bound {
             Some(lower) if RoundedUp(lower).to_string() != RoundedUp(self.epsilon).to_string() => {
                 write!(f, "; lower bound {}", RoundedDown(lower))?;
             }

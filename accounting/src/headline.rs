@@ -103,7 +103,7 @@ impl TightestAccountant {
         spent.push(self.epsilon(whole, delta)?);
         for i in (1..spent.len()).rev() {
             if spent[i].epsilon < spent[i - 1].epsilon {
-                spent[i - 1] = PrivacyCost { lower: None, ..spent[i].clone() };
+                spent[i - 1] = PrivacyCost { lower_bound: None, ..spent[i].clone() };
             }
         }
         Ok(spent)
@@ -168,7 +168,7 @@ impl Accountant for TightestAccountant {
         let pld = unsupported_as_none(self.pld.epsilon(events, delta))?;
         let rdp = Rdp::with_neighbouring(self.neighbouring).epsilon(events, delta);
         let Some(pld) = pld else { return rdp };
-        let lower = pld.lower;
+        let lower = pld.lower_bound;
         let best = unsupported_as_none(rdp)?.filter(|rdp| rdp.epsilon < pld.epsilon).unwrap_or(pld);
         Ok(match lower {
             Some(lower) => best.with_lower_bound(lower),
@@ -203,7 +203,7 @@ pub struct AccountantResult {
     /// Name of the accountant.
     pub accountant: String,
     /// The epsilon, or the reason why the accountant does not support the events.
-    pub spent: Result<PrivacyCost>,
+    pub cost: Result<PrivacyCost>,
     /// Whether the epsilon is an estimate that may lie below the true one.
     pub approximate: bool,
 }
@@ -231,7 +231,7 @@ pub fn compare_accountants(
     ];
     let evaluate = |accountant: &dyn Accountant| AccountantResult {
         accountant: accountant.name().to_string(),
-        spent: accountant.epsilon(events, delta),
+        cost: accountant.epsilon(events, delta),
         approximate: accountant.is_approximate(),
     };
     accountants.iter().map(|accountant| evaluate(accountant.as_ref())).collect()

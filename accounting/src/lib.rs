@@ -59,7 +59,7 @@ pub use calibrate::{
     steps_for,
 };
 pub use error::{Error, ErrorKind, Result};
-pub use event::{Event, STOPPING};
+pub use event::{Event, STOPPING_ASSUMPTION};
 pub use gdp::{Gdp, GdpClt};
 pub use group::group_epsilon;
 pub use headline::{AccountantResult, TightestAccountant, compare_accountants, epsilon};

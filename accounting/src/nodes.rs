@@ -48,11 +48,11 @@ const LOG_STEP: f64 = 1e-3;
 
 /// Releases that the accountants compute, sorted by noise multiplier for each sampler.
 pub(crate) struct NoiseGrid {
-    pub list: Vec<SingleRelease>,
-    samplers: HashMap<SamplingKey, Range<usize>>,
+    pub node_releases: Vec<SingleRelease>,
+    node_ranges: HashMap<SamplingKey, Range<usize>>,
     /// Whether some sampler has more than `few` noise multipliers, so that releases may be replaced
     /// by mixtures, or rounded to less noise.
-    pub merge: bool,
+    pub has_mixtures: bool,
     neighbouring: NeighbouringRelation,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Component {
     pub exact: f64,
     /// (share, count) of the mixtures of this node, with probability `share`, and the next one,
     /// which has more noise.
-    pub between: Vec<(f64, f64)>,
+    pub mixtures: Vec<(f64, f64)>,
 }
 
 impl Component {
@@ -76,7 +76,7 @@ impl Component {
     pub fn mean_mixture_weight(&self) -> (f64, f64) {
         let add =
             |sum: (f64, f64), &(share, count): &(f64, f64)| (sum.0 + count, sum.1 + share * count);
-        let (count, shares) = self.between.iter().fold((0.0, 0.0), add);
+        let (count, shares) = self.mixtures.iter().fold((0.0, 0.0), add);
         (count, if count > 0.0 { (shares / count).min(1.0) } else { 0.0 })
     }
 
@@ -104,24 +104,31 @@ impl NoiseGrid {
             }
         }
         let merge = samplers.iter().any(|own| own.len() > few);
-        let mut nodes = Self { list: Vec::new(), samplers: HashMap::new(), merge, neighbouring };
+        let mut nodes = Self {
+            node_releases: Vec::new(),
+            node_ranges: HashMap::new(),
+            has_mixtures: merge,
+            neighbouring,
+        };
         for mut own in samplers {
             own.sort_by(|a, b| a.noise_multiplier().total_cmp(&b.noise_multiplier()));
             let (first, last) = (own[0], own[own.len() - 1]);
             let ends = (first.noise_multiplier(), last.noise_multiplier());
             let with_noise = |sigma| first.with_noise_multiplier(sigma);
-            let start = nodes.list.len();
+            let start = nodes.node_releases.len();
             match first {
-                _ if own.len() <= few => nodes.list.extend(own),
+                _ if own.len() <= few => nodes.node_releases.extend(own),
                 SingleRelease::Gaussian { .. } | SingleRelease::ShuffledEpoch { .. } => {
-                    nodes.list.extend(own)
+                    nodes.node_releases.extend(own)
                 }
                 _ if nodes.interpolates(&first) => {
-                    nodes.list.extend(interpolation_nodes(ends).into_iter().map(with_noise));
+                    nodes
+                        .node_releases
+                        .extend(interpolation_nodes(ends).into_iter().map(with_noise));
                 }
-                _ => nodes.list.extend(rounding_nodes(ends).into_iter().map(with_noise)),
+                _ => nodes.node_releases.extend(rounding_nodes(ends).into_iter().map(with_noise)),
             }
-            nodes.samplers.insert(sampling_key(&first), start..nodes.list.len());
+            nodes.node_ranges.insert(sampling_key(&first), start..nodes.node_releases.len());
         }
         nodes
     }
@@ -130,13 +137,13 @@ impl NoiseGrid {
     /// releases.
     pub fn components(&self, releases: &[(SingleRelease, u64)]) -> Vec<Component> {
         let empty = |node| Component { node, ..Component::default() };
-        let mut components: Vec<Component> = (0..self.list.len()).map(empty).collect();
+        let mut components: Vec<Component> = (0..self.node_releases.len()).map(empty).collect();
         for &(single, count) in releases {
-            let Some(range) = self.samplers.get(&sampling_key(&single)) else { continue };
-            let (sigma, own) = (single.noise_multiplier(), &self.list[range.clone()]);
+            let Some(range) = self.node_ranges.get(&sampling_key(&single)) else { continue };
+            let (sigma, own) = (single.noise_multiplier(), &self.node_releases[range.clone()]);
             let above = own.partition_point(|node| node.noise_multiplier() <= sigma);
             let node = range.start + above.saturating_sub(1);
-            let below = self.list[node].noise_multiplier();
+            let below = self.node_releases[node].noise_multiplier();
             match own.get(above) {
                 Some(above) if below < sigma => {
                     let share = if self.interpolates(&single) {
@@ -144,12 +151,12 @@ impl NoiseGrid {
                     } else {
                         1.0
                     };
-                    components[node].between.push((share, count as f64));
+                    components[node].mixtures.push((share, count as f64));
                 }
                 _ => components[node].exact += count as f64,
             }
         }
-        components.retain(|component| component.exact > 0.0 || !component.between.is_empty());
+        components.retain(|component| component.exact > 0.0 || !component.mixtures.is_empty());
         components
     }
 

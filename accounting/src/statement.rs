@@ -12,17 +12,17 @@ pub enum Badge {
     /// Method and accountant are sound as implemented.
     Proved,
     /// Sound if the named assumption holds, for example that shuffling is as good as sampling.
-    Assumption(String),
+    Conditional(String),
     /// No guarantee, for the named reason.
-    None(String),
+    NoGuarantee(String),
 }
 
 impl fmt::Display for Badge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Badge::Proved => f.write_str("proved"),
-            Badge::Assumption(what) => write!(f, "assumption: {what}"),
-            Badge::None(why) => write!(f, "none: {why}"),
+            Badge::Conditional(what) => write!(f, "assumption: {what}"),
+            Badge::NoGuarantee(why) => write!(f, "none: {why}"),
         }
     }
 }
@@ -35,7 +35,7 @@ pub struct GuaranteeFacts {
     /// The delta at which it holds.
     pub delta: Delta,
     /// Lower bound on the epsilon of these releases by any accounting, where one is known.
-    pub lower: Option<f64>,
+    pub lower_bound: Option<f64>,
     /// Name of the accountant that gave epsilon, as in [`PrivacyCost`](super::PrivacyCost): `rdp`.
     pub accountant: String,
     /// The neighbouring relation of data sets.
@@ -47,12 +47,12 @@ pub struct GuaranteeFacts {
     pub events: Vec<Event>,
     /// Sentence on what the parameters that training started from depend on; none for initial
     /// ones.
-    pub start: Option<String>,
+    pub initialisation: Option<String>,
     /// Sentences on the coordinates that the steps updated, and on the releases that chose them;
     /// none if all coordinates were in every step.
     pub coordinates: Option<String>,
     /// Bound on each example's gradient, as a participle: `clipped to L2 norm 0.1`.
-    pub bound: String,
+    pub clipping: String,
     /// Standard deviation of the noise on the number of gradients that are not clipped, if every
     /// step releases it beside the sum.
     pub count_noise: Option<f64>,
@@ -120,16 +120,16 @@ pub fn caveats(epsilon: f64, delta: Delta, examples: usize) -> Vec<String> {
 pub fn statement(facts: &GuaranteeFacts) -> String {
     let epsilon = RoundedUp(facts.epsilon);
     let delta = facts.delta;
-    let guaranteed = !matches!(facts.badge, Badge::None(_)) && facts.epsilon.is_finite();
+    let guaranteed = !matches!(facts.badge, Badge::NoGuarantee(_)) && facts.epsilon.is_finite();
     let mut lines = Vec::new();
     lines.push(match &facts.badge {
-        Badge::None(why) => format!("Nothing is guaranteed: {why}."),
+        Badge::NoGuarantee(why) => format!("Nothing is guaranteed: {why}."),
         _ if !facts.epsilon.is_finite() => {
             "Nothing is guaranteed: no finite epsilon covers this training.".to_string()
         }
         badge => {
             let condition = match badge {
-                Badge::Assumption(what) => format!(" This rests on an assumption: {what}."),
+                Badge::Conditional(what) => format!(" This rests on an assumption: {what}."),
                 _ => String::new(),
             };
             format!(
@@ -143,7 +143,7 @@ pub fn statement(facts: &GuaranteeFacts) -> String {
         }
     });
     let accountant = accountant_in_words(&facts.accountant);
-    let accountant = match facts.lower.filter(|lower| *lower > 0.0) {
+    let accountant = match facts.lower_bound.filter(|lower| *lower > 0.0) {
         _ if !guaranteed => String::new(),
         None => format!(" Accountant: {accountant}."),
         Some(lower) => format!(
@@ -157,7 +157,7 @@ pub fn statement(facts: &GuaranteeFacts) -> String {
         lines.extend(caveats.iter().map(|caveat| format!("Caveat: {caveat}.")));
     }
     lines.push(format!("{}{accountant}", describe_mechanism(facts)));
-    lines.extend(facts.start.clone());
+    lines.extend(facts.initialisation.clone());
     lines.extend(facts.coordinates.clone());
     if guaranteed {
         lines.extend(assumptions_and_exclusions(facts));
@@ -237,11 +237,14 @@ fn describe_mechanism(facts: &GuaranteeFacts) -> String {
             None => kinds.push((kind, *times)),
         }
     }
-    const TOLD: usize = 4;
-    let mut parts: Vec<String> =
-        kinds.iter().take(TOLD).map(|(kind, times)| describe_steps(kind, *times)).collect();
-    if kinds.len() > TOLD {
-        parts.push(format!("{} more kinds of steps", kinds.len() - TOLD));
+    const MAX_LISTED_KINDS: usize = 4;
+    let mut parts: Vec<String> = kinds
+        .iter()
+        .take(MAX_LISTED_KINDS)
+        .map(|(kind, times)| describe_steps(kind, *times))
+        .collect();
+    if kinds.len() > MAX_LISTED_KINDS {
+        parts.push(format!("{} more kinds of steps", kinds.len() - MAX_LISTED_KINDS));
     }
     let sigmas = || releases.iter().map(|(single, _)| single.noise_multiplier());
     let (least, most) = (sigmas().fold(f64::INFINITY, f64::min), sigmas().fold(0.0, f64::max));
@@ -276,7 +279,7 @@ fn describe_mechanism(facts: &GuaranteeFacts) -> String {
          summed, and Gaussian noise with {times} times that norm as standard deviation is added to \
          the sum.{beside}{twice}",
         parts.join("; then "),
-        facts.bound,
+        facts.clipping,
     )
 }
 

@@ -163,7 +163,7 @@ mod tests {
             // one.
             let forgotten = Zcdp::default().epsilon(&event, Delta(1e-5)).unwrap().epsilon;
             let exact = Gdp::with_neighbouring(NeighbouringRelation::ReplaceOne);
-            assert!(forgotten < exact.epsilon(&event, Delta(1e-5)).unwrap().lower.unwrap());
+            assert!(forgotten < exact.epsilon(&event, Delta(1e-5)).unwrap().lower_bound.unwrap());
         }
     }
 

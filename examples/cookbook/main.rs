@@ -31,7 +31,7 @@ const CHAPTERS: [Chapter; 6] = [
     grids::CHAPTER,
 ];
 
-const HEAD: &str = "# Cookbook
+const INTRODUCTION: &str = "# Cookbook
 
 How do I ...? Each answer is a cell, or part of a program, after `use epsilab::prelude::*;`. `data`
 is a data set, `model` a model and `run` a finished run of an earlier cell. `lab::help()` lists what
@@ -43,7 +43,7 @@ it is compiled by the tests.
 
 fn main() -> Result<()> {
     let path = std::env::args().nth(1).unwrap_or_else(|| "cookbook.md".into());
-    let mut page = HEAD.to_owned();
+    let mut page = INTRODUCTION.to_owned();
     for chapter in CHAPTERS {
         page += &format!("\n## {}\n", chapter.title);
         for (question, name) in chapter.answers {

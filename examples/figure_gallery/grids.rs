@@ -63,7 +63,7 @@ fn accuracy_over_epsilon() -> Result<()> {
                     epsilon: Some(epsilon),
                     target: Some(epsilon),
                     accuracy: 0.95 - 0.1 / epsilon + more + 0.008 * by / epsilon.sqrt(),
-                    about: format!("seed {seed}"),
+                    tooltip: format!("seed {seed}"),
                     coverage: Coverage::Public,
                 });
             }

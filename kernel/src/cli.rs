@@ -33,7 +33,7 @@ epsilon --sampling-rate 0.01 --noise-multiplier 1.1 --steps 10000 --delta 1e-5",
     "`cargo install --path kernel --locked --profile dev` in a clone installs this as `epsilab`.",
 );
 
-const EPSILON: Help = Help(
+const DEFAULT_EPSILON: Help = Help(
     "\
 epsilon --sampling-rate 0.01 --noise-multiplier 1.1 --steps 10000 --delta 1e-5 --json
 epsilon --sampling-rate 0.01 --noise-multiplier 1.1 --epochs 15 --delta 1e-5 --curve
@@ -315,7 +315,7 @@ enum Command {
     #[command(flatten)]
     Notebook(notebook::Command),
     Doctor(DoctorArgs),
-    #[command(after_help = EPSILON.text())]
+    #[command(after_help = DEFAULT_EPSILON.text())]
     Epsilon(EpsilonArgs),
     #[command(after_help = SIGMA.text())]
     Sigma(SigmaArgs),
@@ -366,7 +366,7 @@ fn report_usage_error(error: &clap::Error, command: Option<&str>) -> ExitCode {
     }
     match (error.use_stderr(), command) {
         (false, _) => ExitCode::SUCCESS,
-        (true, Some("audit")) => ExitCode::from(audit::MISUSE),
+        (true, Some("audit")) => ExitCode::from(audit::EX_USAGE),
         (true, _) => ExitCode::from(2),
     }
 }
@@ -450,8 +450,8 @@ mod tests {
         for command in all.filter(|command| !command.is_hide_set()) {
             let help = command.clone().render_long_help().to_string();
             let other = match name.as_ref() {
-                program::IN_A_CLONE => "epsilab ",
-                _ => program::IN_A_CLONE,
+                program::CARGO_ALIAS => "epsilab ",
+                _ => program::CARGO_ALIAS,
             };
             let is_foreign = |line: &str| {
                 line.trim_start().starts_with(other) || line.contains(&format!("`{other}"))
@@ -481,7 +481,7 @@ mod tests {
         let cli = Cli::try_parse_from(["epsilab", "--no-browser", "--", "--port", "9999"]);
         let cli = cli.expect("valid");
         assert!(cli.jupyter.no_browser && cli.command.is_none());
-        assert_eq!(cli.jupyter.rest, ["--port", "9999"]);
+        assert_eq!(cli.jupyter.jupyter_args, ["--port", "9999"]);
         assert!(Cli::try_parse_from(["epsilab", "--no-browser", "list"]).is_err());
     }
 }

@@ -7,8 +7,8 @@ use epsilab::{Error, ErrorKind, Result, program};
 use serde_json::json;
 
 use crate::kernelspec::{self, KernelKind, KernelSpec};
-use crate::prebuilt::{self, STOCK};
-use crate::run::notebook::KERNEL;
+use crate::prebuilt::{self, STOCK_NAME};
+use crate::run::notebook::KERNEL_NAME;
 use crate::stdout;
 
 /// Folder and name for the kernel.
@@ -45,7 +45,7 @@ pub struct ListArgs {
 impl InstallArgs {
     /// Returns the name of the kernel.
     fn kernel_name(&self) -> Result<String> {
-        let usual = if self.stock { STOCK } else { KERNEL };
+        let usual = if self.stock { STOCK_NAME } else { KERNEL_NAME };
         kernelspec::validate_name(self.name.as_deref().unwrap_or(usual))
     }
 
@@ -76,7 +76,7 @@ pub fn install(args: &InstallArgs) -> Result<()> {
     } else {
         KernelKind::Lab
     };
-    let dir = kernelspec::write_spec(&kernels, &name, kind, &lab.env)?;
+    let dir = kernelspec::write_spec(&kernels, &name, kind, &lab.kernelspec_env)?;
     eprintln!("installed the kernel \"{name}\" in {}", dir.display());
     Ok(())
 }

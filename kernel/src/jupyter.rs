@@ -9,11 +9,11 @@ use epsilab::{Error, ErrorKind, Result, program};
 
 use crate::kernelspec::{self, KernelKind};
 use crate::prebuilt::{self, Origin};
-use crate::run::notebook::KERNEL;
+use crate::run::notebook::KERNEL_NAME;
 use crate::{notebooks, programs, root};
 
 /// Package to install if no JupyterLab is found.
-const JUPYTERLAB: &str = "jupyterlab==4.6.6";
+const JUPYTERLAB_REQUIREMENT: &str = "jupyterlab==4.6.6";
 
 /// Command that runs a notebook without JupyterLab.
 const A_NOTEBOOK: &str = "run notebooks/NAME.ipynb";
@@ -26,7 +26,7 @@ pub struct JupyterArgs {
     pub no_browser: bool,
     /// Arguments for JupyterLab, after `--`.
     #[arg(last = true, value_name = "ARGS")]
-    pub rest: Vec<String>,
+    pub jupyter_args: Vec<String>,
 }
 
 /// Returns the folder for our own environment: in cargo's target folder, else in the user's cache.
@@ -49,7 +49,7 @@ pub fn find_own() -> Option<PathBuf> {
     let ready = std::fs::read_to_string(home.join("ready")).ok()?;
     // An update of Python can break the environment.
     Some(home.join("venv/bin/jupyter-lab")).filter(|lab| {
-        ready == JUPYTERLAB && programs::capture_stdout(lab, &["--version"]).is_some()
+        ready == JUPYTERLAB_REQUIREMENT && programs::capture_stdout(lab, &["--version"]).is_some()
     })
 }
 
@@ -76,8 +76,12 @@ pub fn open(args: &JupyterArgs) -> Result<ExitCode> {
         }
     };
     let prebuilt = prebuilt::ensure_built(&mut prebuilt::terminal_progress())?;
-    let spec =
-        kernelspec::write_spec(&data.join("kernels"), KERNEL, KernelKind::Lab, &prebuilt.env)?;
+    let spec = kernelspec::write_spec(
+        &data.join("kernels"),
+        KERNEL_NAME,
+        KernelKind::Lab,
+        &prebuilt.kernelspec_env,
+    )?;
     eprintln!("kernel registered for this JupyterLab only: {}", spec.display());
     let notebooks = notebooks_dir()?;
     eprintln!("opening {} (Ctrl-C twice ends JupyterLab)", notebooks.display());
@@ -87,7 +91,7 @@ pub fn open(args: &JupyterArgs) -> Result<ExitCode> {
     if args.no_browser || std::env::var_os("EPSILAB_NO_BROWSER").is_some_and(|v| !v.is_empty()) {
         command.arg("--no-browser");
     }
-    command.args(&args.rest);
+    command.args(&args.jupyter_args);
     // JupyterLab handles Ctrl-C itself.
     Err(programs::replace_process(command))
 }
@@ -137,15 +141,22 @@ fn set_up(home: &Path) -> Result<PathBuf> {
     run_setup_step(make, "making the virtual environment", {
         "on Debian and Ubuntu: `apt install python3-venv`; then try again"
     })?;
-    eprintln!("2/2 {JUPYTERLAB} from PyPI (about a minute, some 50 MB to download)");
+    eprintln!("2/2 {JUPYTERLAB_REQUIREMENT} from PyPI (about a minute, some 50 MB to download)");
     let mut install = Command::new(venv.join("bin/python"));
-    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", JUPYTERLAB]);
+    install.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        JUPYTERLAB_REQUIREMENT,
+    ]);
     let fix = format!(
         "is this machine online? `{}` needs neither Python nor net",
         program::command(A_NOTEBOOK)
     );
     run_setup_step(install, "installing JupyterLab", &fix)?;
-    std::fs::write(home.join("ready"), JUPYTERLAB)
+    std::fs::write(home.join("ready"), JUPYTERLAB_REQUIREMENT)
         .map_err(|e| Error::io(format!("writing into {}", home.display()), &e))?;
     Ok(venv.join("bin/jupyter-lab"))
 }

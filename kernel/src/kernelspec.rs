@@ -6,8 +6,8 @@ use epsilab::{Error, ErrorKind, Result, file};
 use jupyter_zmq_client::dirs;
 use serde_json::{Value, json};
 
-use crate::prebuilt::STOCK;
-use crate::run::notebook::KERNEL;
+use crate::prebuilt::STOCK_NAME;
+use crate::run::notebook::KERNEL_NAME;
 use crate::{folder, programs};
 
 const LOGOS: [(&str, &[u8]); 3] = [
@@ -62,8 +62,8 @@ impl KernelKind {
     /// for a kernel with this name.
     fn command_and_title(self, name: &str) -> (&'static str, String) {
         let (command, title, usual) = match self {
-            Self::Lab => ("kernel", "Epsilab (Rust", KERNEL),
-            Self::Stock => ("stock", "evcxr with Epsilab (Rust", STOCK),
+            Self::Lab => ("kernel", "Epsilab (Rust", KERNEL_NAME),
+            Self::Stock => ("stock", "evcxr with Epsilab (Rust", STOCK_NAME),
         };
         let more = if name == usual { String::new() } else { format!(", {name}") };
         (command, format!("{title}{more})"))
@@ -221,9 +221,9 @@ mod tests {
     fn only_specs_with_our_mark_are_ours_and_others_are_never_overwritten() {
         let kernels = tempfile::tempdir().expect("a temporary folder");
         let env = [("CARGO_HOME".to_owned(), "/c".to_owned())];
-        let dir = write_spec(kernels.path(), KERNEL, KernelKind::Lab, &env).expect("written");
+        let dir = write_spec(kernels.path(), KERNEL_NAME, KernelKind::Lab, &env).expect("written");
         let spec = KernelSpec::read(&dir).expect("ours");
-        assert!(spec.binary_exists() && spec.name == KERNEL);
+        assert!(spec.binary_exists() && spec.name == KERNEL_NAME);
         for file in ["logo-32x32.png", "logo-64x64.png", "logo-svg.svg"] {
             assert!(dir.join(file).is_file(), "{file}");
         }
@@ -233,10 +233,10 @@ mod tests {
         assert_eq!(json["argv"][3], "{connection_file}");
         assert_eq!(json["env"]["CARGO_HOME"], "/c");
         assert!(
-            write_spec(kernels.path(), KERNEL, KernelKind::Lab, &[]).is_ok(),
+            write_spec(kernels.path(), KERNEL_NAME, KernelKind::Lab, &[]).is_ok(),
             "ours may be renewed"
         );
-        let dir = write_spec(kernels.path(), STOCK, KernelKind::Stock, &[]).expect("written");
+        let dir = write_spec(kernels.path(), STOCK_NAME, KernelKind::Stock, &[]).expect("written");
         let text = std::fs::read_to_string(dir.join("kernel.json")).expect("text");
         let json: Value = serde_json::from_str(&text).expect("json");
         assert_eq!(

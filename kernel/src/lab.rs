@@ -41,7 +41,7 @@ pub mod cell_process {
     }
 
     /// Guard through which the running cell listens to interrupts.
-    static LISTENING: Mutex<Option<InterruptGuard>> = Mutex::new(None);
+    static INTERRUPT_LISTENER: Mutex<Option<InterruptGuard>> = Mutex::new(None);
 
     /// Prepares the run of a cell: drops an earlier interrupt, and a panic hook that an earlier
     /// cell set, which may hide why this one fails.
@@ -49,13 +49,14 @@ pub mod cell_process {
     extern "C" fn epsilab_begin_cell() {
         epsilab_set_panic_hook();
         epsilab::show::begin_cell();
-        *LISTENING.lock().unwrap_or_else(PoisonError::into_inner) = Some(InterruptGuard::start());
+        *INTERRUPT_LISTENER.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(InterruptGuard::start());
     }
 
     /// Marks the end of a cell, which drops the guard of interrupts.
     #[unsafe(no_mangle)]
     extern "C" fn epsilab_end_cell() {
-        *LISTENING.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *INTERRUPT_LISTENER.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Unwinds the cell after an interrupt, so that the variables that the loop does not move are
@@ -142,7 +143,7 @@ pub mod cell_process {
                 -1 => None,
                 0 => {
                     libc::signal(libc::SIGALRM, libc::SIG_DFL);
-                    libc::alarm(SYMBOLS_SECONDS);
+                    libc::alarm(SYMBOLISE_TIMEOUT_SECS);
                     let line = parse_cell_frame(&Backtrace::force_capture().to_string());
                     let _ = write.write_all(line.unwrap_or_default().as_bytes());
                     libc::_exit(0)
@@ -159,7 +160,7 @@ pub mod cell_process {
     }
 
     /// Time limit in seconds for reading symbols.
-    const SYMBOLS_SECONDS: u32 = 5;
+    const SYMBOLISE_TIMEOUT_SECS: u32 = 5;
 
     /// Returns the first place in a backtrace that lies in a cell. Only cells and the standard
     /// library have line tables.

@@ -78,7 +78,7 @@ fn set_program_name() {
     // A bundle for machines without a toolchain.
     #[cfg(not(feature = "notebook"))]
     let is_in_a_clone = false;
-    let name = if is_in_a_clone { program::IN_A_CLONE } else { program::INSTALLED };
+    let name = if is_in_a_clone { program::CARGO_ALIAS } else { program::INSTALLED };
     // SAFETY: this is the only thread.
-    unsafe { std::env::set_var(program::VARIABLE, name) };
+    unsafe { std::env::set_var(program::NAME_ENV_VAR, name) };
 }

@@ -17,7 +17,7 @@ pub struct NotebooksArgs {
 }
 
 /// Extensions of the files that pages consist of.
-const PAGES: [&str; 5] = ["md", "svg", "png", "json", "py"];
+const PAGE_EXTENSIONS: [&str; 5] = ["md", "svg", "png", "json", "py"];
 
 /// Returns the folder with the notebooks of the course beside the library's sources.
 pub fn source_dir() -> PathBuf {
@@ -75,7 +75,10 @@ fn copy_pages(from: &Path, to: &Path) -> Result<()> {
         let (path, there) = (entry.path(), to.join(entry.file_name()));
         if path.is_dir() {
             copy_pages(&path, &there)?;
-        } else if path.extension().is_some_and(|ending| PAGES.iter().any(|page| ending == *page)) {
+        } else if path
+            .extension()
+            .is_some_and(|ending| PAGE_EXTENSIONS.iter().any(|page| ending == *page))
+        {
             std::fs::create_dir_all(to).map_err(|e| doing(&e))?;
             let page = std::fs::read(&path).map_err(|e| doing(&e))?;
             write_if_absent(&there, &page)?;

@@ -16,7 +16,7 @@ pub type DatasetLoader = fn() -> Result<Dataset>;
 pub type ModelConstructor = fn(&Dataset, ModelOptions) -> Result<Model>;
 
 /// All data sets by name.
-pub const DATA: [(&str, DatasetLoader); 8] = [
+pub const DATASETS: [(&str, DatasetLoader); 8] = [
     ("glyphs", data::glyphs),
     ("patterns", data::patterns),
     ("sentences", data::sentences),
@@ -28,7 +28,7 @@ pub const DATA: [(&str, DatasetLoader); 8] = [
 ];
 
 /// Name of the model for texts.
-const OF_TEXTS: &str = "bilstm";
+const TEXT_MODEL: &str = "bilstm";
 
 /// All models by name.
 pub const MODELS: [(&str, ModelConstructor); 14] = [
@@ -43,7 +43,7 @@ pub const MODELS: [(&str, ModelConstructor); 14] = [
     ("de_wide_resnet_16_4", |data, with| build_with(de_wide_resnet(data, 16, 4), with)),
     ("de_wide_resnet_28_10", |data, with| build_with(de_wide_resnet(data, 28, 10), with)),
     ("de_wide_resnet_40_4", |data, with| build_with(de_wide_resnet(data, 40, 4), with)),
-    (OF_TEXTS, |data, with| {
+    (TEXT_MODEL, |data, with| {
         let words = data.vocabulary().map_or(0, data::Vocabulary::len);
         build_with(models::bilstm(data, words, 64, 64), with)
     }),
@@ -117,7 +117,7 @@ pub fn find_model(name: &str) -> Result<(&'static str, ModelConstructor)> {
 /// As [`lookup`].
 pub fn default_model(data: &Dataset) -> Result<(&'static str, ModelConstructor)> {
     find_model(match (data.vocabulary(), data.shape().len()) {
-        (Some(_), _) => OF_TEXTS,
+        (Some(_), _) => TEXT_MODEL,
         (None, 1) => "mlp",
         _ => "papernot_cnn",
     })
@@ -179,7 +179,7 @@ pub fn build_model(
     with: ModelOptions,
 ) -> Result<Model> {
     let texts = data.vocabulary().is_some();
-    if texts != (name == OF_TEXTS) {
+    if texts != (name == TEXT_MODEL) {
         let what = format!("the model {name} on {}", data.name());
         let (why, fix) = if texts {
             ("the data are texts", "use --model bilstm")
@@ -231,7 +231,7 @@ mod tests {
         let texts = data::sentences_with(4, 0, 1).unwrap();
         for entry in MODELS {
             let (suits, other) = match entry.0 {
-                OF_TEXTS => (&texts, &images),
+                TEXT_MODEL => (&texts, &images),
                 _ => (&images, &texts),
             };
             assert!(build_model(entry, suits, (None, Some(1))).is_ok(), "{}", entry.0);
@@ -246,7 +246,8 @@ mod tests {
 
     #[test]
     fn names_nobody_knows_are_refused_with_those_there_are() {
-        let refused = |name: &str| lookup("--data", name, &DATA).unwrap_err().advice().to_owned();
+        let refused =
+            |name: &str| lookup("--data", name, &DATASETS).unwrap_err().advice().to_owned();
         assert!(refused("glyph").contains("glyphs, patterns"));
         assert!(find_model("").unwrap_err().advice().contains("papernot_cnn"));
         assert_eq!(find_model("mlp").unwrap().0, "mlp");

@@ -7,14 +7,14 @@ use epsilab::lab::{self, Report};
 use epsilab::program;
 use epsilab::{Error, ErrorKind, Result};
 
-use crate::experiment::{PLAN, grid, sanitise_file_name};
+use crate::experiment::{PLAN_FILE, grid, sanitise_file_name};
 
 /// Write a report of a stored run or of a grid.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ReportArgs {
     /// A run, by its name, the beginning of its name or its label; or the folder or plan of a grid
     #[arg(value_name = "RUN|GRID")]
-    of: String,
+    source: String,
     /// Write an HTML page (the default)
     #[arg(long)]
     html: bool,
@@ -40,7 +40,7 @@ pub struct ReportArgs {
 /// and writing.
 pub fn report(args: &ReportArgs) -> Result<()> {
     let files = output_paths(args)?;
-    for (suffix, report) in load_reports(&args.of)? {
+    for (suffix, report) in load_reports(&args.source)? {
         let report = if args.covered { report.covered() } else { report };
         for file in &files {
             let path = with_suffix(file, &suffix);
@@ -55,7 +55,7 @@ pub fn report(args: &ReportArgs) -> Result<()> {
 fn load_reports(of: &str) -> Result<Vec<(String, Report)>> {
     let path = Path::new(of);
     let plan = match (path.is_dir(), path.is_file()) {
-        (true, _) => path.join(PLAN),
+        (true, _) => path.join(PLAN_FILE),
         (_, true) => path.to_owned(),
         _ => {
             let runs = lab::runs()?;
@@ -77,7 +77,7 @@ fn load_reports(of: &str) -> Result<Vec<(String, Report)>> {
         }
     };
     if path.is_dir() && !plan.is_file() {
-        let why = format!("it has no {}, from which a grid is known", PLAN);
+        let why = format!("it has no {}, from which a grid is known", PLAN_FILE);
         return Err(Error::new(ErrorKind::MissingData, format!("the folder {of}"), why)
             .fix("name the folder of `grid --out`, or the name of a run"));
     }
@@ -147,7 +147,7 @@ mod tests {
     fn args(out: &str, formats: [bool; 3]) -> ReportArgs {
         let [html, markdown, latex] = formats;
         let (of, out, covered) = ("3f09".to_owned(), out.into(), false);
-        ReportArgs { of, html, markdown, latex, out, covered }
+        ReportArgs { source: of, html, markdown, latex, out, covered }
     }
 
     #[test]

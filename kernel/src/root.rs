@@ -19,14 +19,18 @@ pub fn check(args: &JupyterArgs, prefixes: &[PathBuf]) -> Result<()> {
     }
     let variables: Vec<String> =
         std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
-    if is_allowed(&args.rest, &variables, &folders(prefixes)) { Ok(()) } else { Err(refusal(args)) }
+    if is_allowed(&args.jupyter_args, &variables, &folders(prefixes)) {
+        Ok(())
+    } else {
+        Err(refusal(args))
+    }
 }
 
 fn refusal(args: &JupyterArgs) -> Error {
     let mut words = vec![program::name().into_owned()];
     words.extend(args.no_browser.then(|| "--no-browser".to_owned()));
     words.push("--".to_owned());
-    words.extend(args.rest.iter().cloned());
+    words.extend(args.jupyter_args.iter().cloned());
     words.push("--allow-root".to_owned());
     let why = "it refuses to run as root unless it is told to, since whoever reaches its page may \
                then do anything on this machine";
@@ -125,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_refusal_says_what_to_type() {
-        let args = JupyterArgs { no_browser: true, rest: words(&["--port", "9999"]) };
+        let args = JupyterArgs { no_browser: true, jupyter_args: words(&["--port", "9999"]) };
         let command = program::command("--no-browser -- --port 9999 --allow-root");
         assert!(refusal(&args).advice().contains(&format!("`{command}`")));
     }

@@ -42,7 +42,7 @@ fn environment_variables(lab: &PrebuiltLibrary) -> Result<Vec<(&'static str, OsS
         ("EVCXR_CONFIG_DIR", config.into()),
         ("JUPYTER_PATH", jupyter.into()),
         ("RUST_SRC_PATH", lab.std_sources().into()),
-        (environment::RUST_ANALYZER.0, environment::RUST_ANALYZER.1.into()),
+        (environment::RUST_ANALYZER_FLAGS.0, environment::RUST_ANALYZER_FLAGS.1.into()),
     ]);
     Ok(set)
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Prefix of the names of all temporary folders.
 const PREFIX: &str = "epsilab-";
-const LOCK: &str = ".owner";
+const LOCK_FILE: &str = ".owner";
 
 /// A private folder that is removed on drop.
 pub struct TempFolder {
@@ -28,11 +28,11 @@ impl TempFolder {
         builder.prefix(&prefix).permissions(Permissions::from_mode(0o700));
         loop {
             let dir = builder.tempdir_in(base)?;
-            let lock = File::create(dir.path().join(LOCK))?;
+            let lock = File::create(dir.path().join(LOCK_FILE))?;
             // Another process may remove the folder between these two lines: try again. Where
             // files can't be locked, no folder is removed.
             let swept = matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
-            if !swept && dir.path().join(LOCK).exists() {
+            if !swept && dir.path().join(LOCK_FILE).exists() {
                 return Ok(Self { dir, _lock: lock });
             }
         }
@@ -51,7 +51,7 @@ fn remove_abandoned(base: &Path) {
             continue;
         }
         // Without this file it is another folder, or not complete yet.
-        let Some(lock) = open_lock(&entry.path().join(LOCK)) else { continue };
+        let Some(lock) = open_lock(&entry.path().join(LOCK_FILE)) else { continue };
         if lock.try_lock().is_ok() {
             let _ = std::fs::remove_dir_all(entry.path());
         }
@@ -92,7 +92,7 @@ mod tests {
         for dir in [&orphan, &foreign] {
             std::fs::create_dir(dir).expect("made");
         }
-        std::fs::write(orphan.join(LOCK), "").expect("written");
+        std::fs::write(orphan.join(LOCK_FILE), "").expect("written");
         let next = TempFolder::new(base.path(), "run").expect("made");
         assert!(alive.path().exists() && foreign.exists() && !orphan.exists());
         let path = next.path().to_owned();
@@ -107,11 +107,11 @@ mod tests {
         for name in ["epsilab-fifo", "epsilab-link"] {
             std::fs::create_dir(base.path().join(name)).expect("made");
         }
-        let fifo = base.path().join("epsilab-fifo").join(LOCK);
+        let fifo = base.path().join("epsilab-fifo").join(LOCK_FILE);
         let name = std::ffi::CString::new(fifo.as_os_str().as_encoded_bytes()).expect("no zero");
         // SAFETY: the name ends in a zero byte.
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-        let link = base.path().join("epsilab-link").join(LOCK);
+        let link = base.path().join("epsilab-link").join(LOCK_FILE);
         std::os::unix::fs::symlink(&fifo, link).expect("linked");
         let (done, swept) = std::sync::mpsc::channel();
         let folder = base.path().to_owned();

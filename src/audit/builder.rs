@@ -36,9 +36,9 @@ type Values = Vec<Vec<f64>>;
 #[derive(Clone)]
 enum AuditedRelease {
     /// All steps of the plan.
-    Steps,
+    TrainingSteps,
     /// One release of a mask, with the clip norm and the noise multiplier.
-    Mask(DpSnip, f64, NoiseMultiplier),
+    MaskRelease(DpSnip, f64, NoiseMultiplier),
 }
 
 /// A white-box audit of the steps of a plan: an attacker who chooses one example's gradient (the
@@ -70,11 +70,11 @@ enum AuditedRelease {
 pub struct Audit {
     name: String,
     plan: Plan,
-    played: AuditedRelease,
+    audited: AuditedRelease,
     mechanism: MechanismFactory,
     /// Whether the mechanism is that of the plan.
-    of_plan: bool,
-    selections: bool,
+    is_plan_mechanism: bool,
+    observes_selections: bool,
     trials: usize,
     canary_norm: f64,
     dimension: usize,
@@ -95,10 +95,10 @@ impl Audit {
         Self {
             name: plan.method().to_owned(),
             plan: plan.clone(),
-            played: AuditedRelease::Steps,
+            audited: AuditedRelease::TrainingSteps,
             mechanism: Arc::new(move |seed| own.mechanism(seed)),
-            of_plan: true,
-            selections: plan.sparsity().is_some(),
+            is_plan_mechanism: true,
+            observes_selections: plan.sparsity().is_some(),
             trials: 20_000,
             canary_norm: 10.0,
             dimension: 256,
@@ -116,7 +116,10 @@ impl Audit {
         clip: f64,
         noise_multiplier: NoiseMultiplier,
     ) -> Self {
-        Self { played: AuditedRelease::Mask(snip, clip, noise_multiplier), ..Self::for_plan(plan) }
+        Self {
+            audited: AuditedRelease::MaskRelease(snip, clip, noise_multiplier),
+            ..Self::for_plan(plan)
+        }
     }
 
     /// Plays another mechanism, such as one of your own, against the claim of the plan. The
@@ -125,7 +128,12 @@ impl Audit {
         self,
         make: impl Fn([u8; 32]) -> Result<Box<dyn Mechanism>> + Send + Sync + 'static,
     ) -> Self {
-        Self { mechanism: Arc::new(make), of_plan: false, selections: true, ..self }
+        Self {
+            mechanism: Arc::new(make),
+            is_plan_mechanism: false,
+            observes_selections: true,
+            ..self
+        }
     }
 
     /// Sets the name in the report; by default that of the method.
@@ -189,9 +197,9 @@ impl Audit {
             method: self.name.clone(),
             verdict,
             claimed_epsilon: claim.epsilon,
-            is_proved: self.of_plan && claim.epsilon.is_some(),
-            why: claim.why.clone(),
-            compared_epsilon: claim.compared,
+            is_proved: self.is_plan_mechanism && claim.epsilon.is_some(),
+            why: claim.refusal_reason.clone(),
+            compared_epsilon: claim.compared_epsilon,
             delta,
             lower_bound,
             mu_lower_bound: mu,
@@ -212,8 +220,8 @@ impl Audit {
             dimension: self.dimension,
             seed: self.seed,
             seconds: began.elapsed().as_secs_f64(),
-            curve: best.curve,
-            allowed: claim.allowed_roc_curve(),
+            roc_curve: best.roc_curve,
+            allowed_roc_curve: claim.allowed_roc_curve(),
         })
     }
 
@@ -226,17 +234,18 @@ impl Audit {
         let plan = &self.plan;
         let privacy = plan.privacy().map(|privacy| privacy.delta);
         let delta = self.delta.or(privacy).unwrap_or(Delta(1e-5));
-        match &self.played {
-            AuditedRelease::Steps => {
+        match &self.audited {
+            AuditedRelease::TrainingSteps => {
                 let rate = SamplingRate(plan.sampling_rate());
                 let event = plan.releases_by_role_after(plan.steps()).training;
-                let refused = (plan.descriptor()?.not_covered)(plan);
+                let refused = (plan.descriptor()?.not_covered_reason)(plan);
                 let claim = PrivacyClaim::new(&event, refused, &stages, rate, delta)?;
                 let (played, mechanism) = (stages.clone(), self.mechanism.clone());
-                let game = TrainingGame::new(plan, played, mechanism, setup, self.selections)?;
+                let game =
+                    TrainingGame::new(plan, played, mechanism, setup, self.observes_selections)?;
                 Ok((Box::new(game), claim, stages, rate))
             }
-            AuditedRelease::Mask(snip, clip, sigma) => {
+            AuditedRelease::MaskRelease(snip, clip, sigma) => {
                 let (stages, rate) = (Stages::constant(*sigma, 1)?, SamplingRate(1.0));
                 let claim = PrivacyClaim::new(&snip.event()?, None, &stages, rate, delta)?;
                 let game = SnipMaskGame::new(*snip, (*clip, *sigma), &setup, plan.examples() - 1)?;

@@ -16,9 +16,9 @@ pub(super) struct PrivacyClaim {
     /// The epsilon of the ledger; `None` if no accountant has one.
     pub(super) epsilon: Option<f64>,
     /// Reason why no accountant has an epsilon.
-    pub(super) why: Option<String>,
+    pub(super) refusal_reason: Option<String>,
     /// The epsilon that the audit compares with.
-    pub(super) compared: f64,
+    pub(super) compared_epsilon: f64,
     /// Trade-off function of the claim.
     pub(super) trade_off: TradeOff,
     pub(super) delta: Delta,
@@ -82,7 +82,7 @@ impl PrivacyClaim {
             None => headline.epsilon(&events, delta)?.epsilon,
         };
         let trade_off = TradeOff::from_events(&events, NeighbouringRelation::AddOrRemoveOne)?;
-        Ok(Self { epsilon, why, compared, trade_off, delta })
+        Ok(Self { epsilon, refusal_reason: why, compared_epsilon: compared, trade_off, delta })
     }
 
     /// Returns points (FPR, largest TPR) of the claim, at false positive rates from 0.01 % to 1.
@@ -113,7 +113,7 @@ impl PrivacyClaim {
     /// If the bound holds and the claim is correct, the verdict is not "refuted".
     pub(super) fn verdict_on(&self, lower_bound: f64) -> Verdict {
         match lower_bound {
-            bound if bound > self.compared => Verdict::Refuted,
+            bound if bound > self.compared_epsilon => Verdict::Refuted,
             bound if self.is_near(bound) => Verdict::Consistent,
             _ => Verdict::Inconclusive,
         }
@@ -121,7 +121,7 @@ impl PrivacyClaim {
 
     /// Returns whether a lower bound is near enough to the compared epsilon to count as strong.
     fn is_near(&self, lower_bound: f64) -> bool {
-        lower_bound >= STRONG_EPSILON * self.compared
+        lower_bound >= STRONG_EPSILON * self.compared_epsilon
     }
 }
 
@@ -144,12 +144,14 @@ mod tests {
     #[test]
     fn without_a_guarantee_the_claim_is_that_of_clipped_steps() {
         let covered = claim(&Event::poisson(1.0, 1.0, 1), None);
-        assert!((covered.epsilon.unwrap() - 4.3772).abs() < 1e-3 && covered.why.is_none());
+        assert!(
+            (covered.epsilon.unwrap() - 4.3772).abs() < 1e-3 && covered.refusal_reason.is_none()
+        );
         let refused = claim(&Event::Unaccountable { why: "the threshold is private".into() }, None);
         let voided = claim(&Event::poisson(1.0, 1.0, 1), Some("the threshold is private"));
         for claim in [refused, voided] {
-            assert!(claim.epsilon.is_none() && claim.compared == covered.compared);
-            assert!(claim.why.unwrap().contains("the threshold is private"));
+            assert!(claim.epsilon.is_none() && claim.compared_epsilon == covered.compared_epsilon);
+            assert!(claim.refusal_reason.unwrap().contains("the threshold is private"));
             assert_eq!(claim.trade_off, covered.trade_off);
         }
     }

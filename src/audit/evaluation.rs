@@ -21,7 +21,7 @@ pub(super) struct Evaluation {
 pub(super) struct MeasuredAttack {
     pub(super) statistic: Statistic,
     pub(super) rates: ErrorRates,
-    pub(super) curve: Vec<(f64, f64)>,
+    pub(super) roc_curve: Vec<(f64, f64)>,
 }
 
 impl Evaluation {
@@ -44,7 +44,7 @@ impl Evaluation {
             found.extend(attacks.map(|attack| MeasuredAttack {
                 statistic,
                 rates: attack.measure(&measuring, alpha),
-                curve: attack.roc_curve(&measuring),
+                roc_curve: attack.roc_curve(&measuring),
             }));
         }
         let measured: Vec<ErrorRates> = found.iter().map(|found| found.rates).collect();

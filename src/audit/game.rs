@@ -39,7 +39,7 @@ pub(super) struct TrainingGame {
     /// The canary, and the direction of the others, of steps that select all coordinates.
     dense: (Canary, Vec<Vec<f32>>),
     /// Largest norm of one example's contribution to the sum, one value per step.
-    units: Vec<f64>,
+    contribution_norms: Vec<f64>,
     statistics: Vec<Statistic>,
 }
 
@@ -64,7 +64,16 @@ impl TrainingGame {
         let mut statistics = vec![Statistic::Projection, Statistic::ResidualNorm];
         statistics.extend(selections.then_some(Statistic::SelectedCoordinate));
         let plan = plan.clone();
-        Ok(Self { plan, stages, mechanism, setup, mask, dense, units, statistics })
+        Ok(Self {
+            plan,
+            stages,
+            mechanism,
+            setup,
+            mask,
+            dense,
+            contribution_norms: units,
+            statistics,
+        })
     }
 
     /// Returns the canary and the direction of the others for these coordinates.
@@ -91,7 +100,7 @@ impl Game for TrainingGame {
         let mut sampler = PoissonSampler::new(plan.examples(), rate, seeds.sampling)?;
         let dropping = plan.sparsity().and_then(|sparsity| sparsity.dropping);
         let mask = self.mask.as_ref();
-        let mut selector = CoordinateSelector::new(mask, dropping, plan.steps(), seeds.coordinates);
+        let mut selector = CoordinateSelector::new(mask, dropping, plan.steps(), seeds.sparsity);
         let canary_id = plan.examples() as u32 - 1;
         let (mut likelihood, mut residual, mut selections) = (0.0, 0.0, 0.0);
         for step in 0..plan.steps() {
@@ -109,7 +118,7 @@ impl Game for TrainingGame {
             let batch = setup.batch(&ids, drawn.then_some(canary.feature))?;
             let release = mechanism.release(&setup.network, &batch, selected.as_deref())?.gradient;
             // In units of the bound on one contribution to the sum.
-            let scale = batch_size / self.units[step as usize];
+            let scale = batch_size / self.contribution_norms[step as usize];
             let projection = inner_product(&release, &canary.direction) * scale;
             let beside = inner_product(&release, others) * scale;
             let square = (release.l2_norm() * scale).powi(2);

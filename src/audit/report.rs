@@ -126,11 +126,11 @@ pub struct AuditReport {
     /// (FPR, TPR) of the best attack at about 400 thresholds, the quantiles of its values in both
     /// worlds, measured on the second half.
     #[serde(skip)]
-    pub curve: Vec<(f64, f64)>,
+    pub roc_curve: Vec<(f64, f64)>,
     /// (FPR, largest TPR) that the claim, or else clipped steps of the same noise, allow, from a
     /// false positive rate of 0.01 % to 1.
     #[serde(skip)]
-    pub allowed: Vec<(f64, f64)>,
+    pub allowed_roc_curve: Vec<(f64, f64)>,
 }
 
 impl fmt::Display for AuditReport {

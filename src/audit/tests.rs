@@ -69,9 +69,9 @@ fn one_step_of_dp_sgd_has_the_power_of_the_best_attack() {
     assert!((0.85..1.0).contains(&report.mu_lower_bound), "{report}");
     assert!(report.is_proved, "the mechanism of the plan");
     // The curve of the attack is that of two Gaussians.
-    assert_eq!(report.curve.last(), Some(&(1.0, 1.0)));
+    assert_eq!(report.roc_curve.last(), Some(&(1.0, 1.0)));
     let auc: f64 =
-        report.curve.windows(2).map(|w| (w[1].0 - w[0].0) * (w[0].1 + w[1].1) / 2.0).sum();
+        report.roc_curve.windows(2).map(|w| (w[1].0 - w[0].0) * (w[0].1 + w[1].1) / 2.0).sum();
     assert!((auc - 0.7602).abs() < 0.01, "{auc}");
 }
 
@@ -236,8 +236,8 @@ fn a_rate_after_the_release_does_not_matter_and_a_plan_without_noise_is_refused(
 fn a_seed_repeats_an_audit() {
     let run = |seed| audited("auto-s", |o| (o.seed, o.trials, o.dimension) = (seed, 200, 8));
     let (a, b, c) = (run(1), run(1), run(2));
-    assert_eq!((a.curve.clone(), a.lower_bound), (b.curve, b.lower_bound));
-    assert_ne!(a.curve, c.curve);
+    assert_eq!((a.roc_curve.clone(), a.lower_bound), (b.roc_curve, b.lower_bound));
+    assert_ne!(a.roc_curve, c.roc_curve);
 }
 
 /// A correct claim is refuted in at most 5 % of audits. Takes a minute.

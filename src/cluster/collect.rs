@@ -33,7 +33,7 @@ impl ClusterSession<'_> {
                 Some(RunStatus::Failed(why)) => why.replace('\n', " "),
                 Some(RunStatus::Running) => "it is running".to_owned(),
                 Some(RunStatus::Waiting) => "it waits for its turn".to_owned(),
-                Some(RunStatus::New) => "it was not submitted".to_owned(),
+                Some(RunStatus::NotSubmitted) => "it was not submitted".to_owned(),
                 _ => format!("its task ended without a result; its log is in {}", status.logs),
             };
             Error::new(ErrorKind::Io, format!("the run {id} is not finished"), why)

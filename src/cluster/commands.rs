@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use super::folder::JobArray;
-use crate::show::CELL_VARIABLES;
+use crate::show::CELL_ENV_VARS;
 use crate::{Error, ErrorKind, Result};
 
 /// A task that Slurm knows and that has not ended.
@@ -35,7 +35,7 @@ const OVERRIDING: [&str; 7] = [
 fn run(command: &mut Command) -> Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
     // Slurm hands the environment to the jobs, and a worker is no cell of a notebook.
-    for variable in CELL_VARIABLES.iter().chain(&OVERRIDING) {
+    for variable in CELL_ENV_VARS.iter().chain(&OVERRIDING) {
         command.env_remove(variable);
     }
     command.stdin(Stdio::null()).output().map_err(|e| {

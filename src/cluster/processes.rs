@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::commands::{Batch, Queue, Task};
 use super::folder::JobArray;
-use crate::show::CELL_VARIABLES;
+use crate::show::CELL_ENV_VARS;
 use crate::{Error, Result};
 
 /// Batch system that runs the scripts of arrays in child processes, each with its share of the
@@ -49,7 +49,7 @@ impl Processes {
         let threads = (rayon::current_num_threads() / self.at_once).max(1);
         let mut command = Command::new("bash");
         // A worker is no cell of a notebook.
-        for name in CELL_VARIABLES {
+        for name in CELL_ENV_VARS {
             command.env_remove(name);
         }
         command

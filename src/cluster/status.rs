@@ -21,9 +21,9 @@ pub enum RunStatus {
     /// same command.
     Failed(String),
     /// Run whose task has ended without a result or an error: killed, cancelled, or out of time.
-    Ended,
+    EndedWithoutResult,
     /// Run that was never submitted.
-    New,
+    NotSubmitted,
 }
 
 /// Status of a submitted grid.
@@ -80,8 +80,8 @@ impl GridStatus {
 
     /// Returns the numbers as a table.
     pub fn table(&self) -> Table {
-        let ended = self.number(|status| *status == RunStatus::Ended);
-        let new = self.number(|status| *status == RunStatus::New);
+        let ended = self.number(|status| *status == RunStatus::EndedWithoutResult);
+        let new = self.number(|status| *status == RunStatus::NotSubmitted);
         let all = [
             ("finished", self.finished()),
             ("running", self.running()),
@@ -102,7 +102,7 @@ impl fmt::Display for GridStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = pluralise(self.runs.len(), "run");
         write!(f, "{} of {all} finished", format_count(self.finished()))?;
-        let ended = self.number(|status| *status == RunStatus::Ended);
+        let ended = self.number(|status| *status == RunStatus::EndedWithoutResult);
         for (runs, what) in [
             (self.running(), "running"),
             (self.waiting(), "waiting"),
@@ -150,8 +150,8 @@ impl ClusterSession<'_> {
                 }
                 (Some(true), ..) => RunStatus::Running,
                 (Some(false), ..) => RunStatus::Waiting,
-                (None, None, Some(_)) => RunStatus::Ended,
-                (None, None, None) => RunStatus::New,
+                (None, None, Some(_)) => RunStatus::EndedWithoutResult,
+                (None, None, None) => RunStatus::NotSubmitted,
             })
         };
         let all = runs.wanted.iter().map(|run| Ok((run.id.clone(), status(&run.id)?)));

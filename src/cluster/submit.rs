@@ -120,11 +120,11 @@ impl ClusterSession<'_> {
         let (mut wanted, mut seen) = (Vec::new(), HashSet::new());
         loop {
             match queue.next(&HashSet::new())? {
-                QueueItem::Work(work) if seen.insert(work.id.clone()) => {
+                QueueItem::Run(work) if seen.insert(work.id.clone()) => {
                     wanted.push(RunSpec { id: work.id, seed: work.seed, plan: work.plan });
                 }
-                QueueItem::Work(_) | QueueItem::Failed(..) => {}
-                QueueItem::Wait | QueueItem::Done => break,
+                QueueItem::Run(_) | QueueItem::Failed(..) => {}
+                QueueItem::Wait | QueueItem::Exhausted => break,
             }
         }
         let ids = wanted.iter().map(|wanted| wanted.id.as_str());

@@ -53,7 +53,7 @@ struct Played {
     fails: RefCell<Fails>,
     largest: usize,
     /// Arrays that were taken: name, tickets, first task, number of tasks.
-    taken: RefCell<Vec<(String, PathBuf, usize, usize)>>,
+    submissions: RefCell<Vec<(String, PathBuf, usize, usize)>>,
     queue: RefCell<Queue>,
 }
 
@@ -71,7 +71,7 @@ impl Batch for Played {
     fn submit(&self, script: &Path, _array: &JobArray) -> Result<u64> {
         let fails = *self.fails.borrow();
         assert!(fails != Fails::KilledBefore, "the submitter is killed");
-        let number = self.taken.borrow().len();
+        let number = self.submissions.borrow().len();
         if fails == Fails::Array(number) {
             return Err(refusal());
         }
@@ -86,7 +86,7 @@ impl Batch for Played {
         let tickets = PathBuf::from(after("--tickets '", "'"));
         let all = (0..tasks).map(|index| Task { index, running: false }).collect();
         self.queue.borrow_mut().insert(name.clone(), (number as u64, all));
-        self.taken.borrow_mut().push((name, tickets, first, tasks));
+        self.submissions.borrow_mut().push((name, tickets, first, tasks));
         assert!(fails != Fails::KilledAfter, "the submitter is killed");
         match fails {
             Fails::Answer | Fails::Silent => {
@@ -96,7 +96,7 @@ impl Batch for Played {
         }
     }
     fn queue(&self, arrays: &[&JobArray]) -> Result<Queue> {
-        if *self.fails.borrow() == Fails::Silent && !self.taken.borrow().is_empty() {
+        if *self.fails.borrow() == Fails::Silent && !self.submissions.borrow().is_empty() {
             return Err(Error::new(ErrorKind::Setting, "Slurm refuses to show its queue", "busy"));
         }
         let known = |name: &String| arrays.iter().any(|array| array.name == *name);
@@ -142,7 +142,7 @@ impl Lab {
             batch: Played {
                 fails: RefCell::new(Fails::Never),
                 largest: 4,
-                taken: RefCell::default(),
+                submissions: RefCell::default(),
                 queue: RefCell::default(),
             },
         }
@@ -179,7 +179,7 @@ impl Lab {
 
     /// Runs at most this many tasks that wait.
     fn run(&self, most: usize) -> Vec<Result<super::WorkerSummary>> {
-        let taken = self.batch.taken.borrow().clone();
+        let taken = self.batch.submissions.borrow().clone();
         let mut worked = Vec::new();
         for (name, tickets, first, _) in taken {
             let tasks = self.batch.queue.borrow().get(&name).cloned();
@@ -213,14 +213,14 @@ impl Lab {
     }
 
     fn tickets(&self) -> Vec<Ticket> {
-        let taken = self.batch.taken.borrow();
+        let taken = self.batch.submissions.borrow();
         let mut files: Vec<&PathBuf> = taken.iter().map(|(_, tickets, ..)| tickets).collect();
         files.dedup();
         files.iter().flat_map(|file| ticket::read(file, 0, usize::MAX).unwrap().1).collect()
     }
 
     fn grid_folder(&self) -> PathBuf {
-        self.batch.taken.borrow()[0].1.parent().unwrap().to_owned()
+        self.batch.submissions.borrow()[0].1.parent().unwrap().to_owned()
     }
 
     /// Checks that everything is finished, charged once and closed, and equals the grid that is
@@ -362,7 +362,7 @@ fn cancelled_runs_cost_nothing_unless_they_were_begun() {
     assert_eq!((taken_back, lab.charged()), (9, 3));
     assert_eq!(lab.on(|site| site.cancel()).unwrap(), 0);
     // A job that survived its node daemon finds its tickets withdrawn.
-    let (_, tickets, ..) = lab.batch.taken.borrow()[0].clone();
+    let (_, tickets, ..) = lab.batch.submissions.borrow()[0].clone();
     let late = run_worker(&tickets, 1).unwrap();
     assert_eq!((late.trained, late.errors.len()), (0, 2));
     assert!(late.errors[0].to_string().contains("withdrawn"), "{}", late.errors[0]);
@@ -419,5 +419,5 @@ fn what_no_worker_can_have_is_refused_before_anything_is_charged() {
     ledger.set_budget(crate::privacy::Epsilon(3.0), crate::privacy::Delta(1e-5)).unwrap();
     let error = lab.submit().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Ledger, "{error}");
-    assert!(lab.charges().is_empty() && lab.batch.taken.borrow().is_empty());
+    assert!(lab.charges().is_empty() && lab.batch.submissions.borrow().is_empty());
 }

@@ -21,10 +21,10 @@ pub struct WorkerSummary {
     /// Number of runs that the worker trained and stored.
     pub trained: usize,
     /// Number of runs that were stored already.
-    pub found: usize,
+    pub already_stored: usize,
     /// Number of runs that the worker trained and set aside, because another worker has stored them
     /// with results that differ in their bits.
-    pub aside: usize,
+    pub conflicting: usize,
     /// Errors of the other runs.
     pub errors: Vec<Error>,
     /// Whether the worker was asked to stop.
@@ -72,9 +72,9 @@ pub(super) fn work_until(
             break;
         }
         match run_ticket(&folder, &store, &header, ticket, &data) {
-            Ok(PrechargedOutcome::Published) => worked.trained += 1,
-            Ok(PrechargedOutcome::Known) => worked.found += 1,
-            Ok(PrechargedOutcome::Aside) => worked.aside += 1,
+            Ok(PrechargedOutcome::Stored) => worked.trained += 1,
+            Ok(PrechargedOutcome::AlreadyStored) => worked.already_stored += 1,
+            Ok(PrechargedOutcome::Conflicting) => worked.conflicting += 1,
             Ok(PrechargedOutcome::Interrupted { taken }) => {
                 (worked.interrupted, steps) = (true, steps + taken)
             }
@@ -85,15 +85,17 @@ pub(super) fn work_until(
         }
     }
     // Slurm interrupts before the time limit. A task that it terminates is started again.
-    let is_time_limit = worked.interrupted && interrupt::exit_code() == INTERRUPTED;
-    if is_time_limit && steps + (worked.trained + worked.found + worked.aside) as u64 == 0 {
+    let is_time_limit = worked.interrupted && interrupt::exit_code() == INTERRUPTED_EXIT_CODE;
+    if is_time_limit
+        && steps + (worked.trained + worked.already_stored + worked.conflicting) as u64 == 0
+    {
         let _ = tell(stopped_too_early());
     }
     Ok(worked)
 }
 
 /// The exit code of a program that was interrupted.
-const INTERRUPTED: u8 = 130;
+const INTERRUPTED_EXIT_CODE: u8 = 130;
 
 /// Returns the error of a task that was asked to stop before it had taken a step.
 fn stopped_too_early() -> Error {
@@ -124,7 +126,7 @@ fn run_ticket(
 ) -> Result<PrechargedOutcome> {
     let Ticket { id, attempt, seed, provenance, plan } = ticket;
     if store.has_finished(id)? {
-        return Ok(PrechargedOutcome::Known);
+        return Ok(PrechargedOutcome::AlreadyStored);
     }
     let model = models::load(folder.model(*seed))?.with_provenance(provenance.clone());
     let plan = apply_ticket_settings(plan, header)?;
@@ -144,7 +146,7 @@ fn run_ticket(
     let differs = |note: &String| !place.is_cpu() || *note != here;
     let other_bits = others.iter().any(differs);
     let aside = folder.new_conflict_path(attempt)?;
-    let grant = runs::PrechargedAttempt { other_bits, aside: &aside };
+    let grant = runs::PrechargedAttempt { inexact_repeat: other_bits, conflict_path: &aside };
     let claim = Claim::Granted(attempt);
     let fit = Fit { id, plan: &plan, model: &model, data, claim };
     runs::train_precharged(store, &grant, fit, &mut NoopObserver)

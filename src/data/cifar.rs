@@ -115,7 +115,7 @@ fn load(spec: &Spec, folder: Option<&Path>) -> Result<Dataset> {
     let read = |files: &[PathBuf]| -> Result<Vec<CifarRecords>> {
         files.par_iter().map(|path| CifarRecords::read(spec, path)).collect()
     };
-    let (train, test) = (read(&found.train)?, read(&found.rest)?);
+    let (train, test) = (read(&found.train)?, read(&found.test_files)?);
     let original = train.iter().chain(&test).all(|records| records.original);
     let (train, test) = (examples(spec, train), examples(spec, test));
 
@@ -132,7 +132,8 @@ fn load(spec: &Spec, folder: Option<&Path>) -> Result<Dataset> {
             files.iter().filter_map(|f| Some(f.file_name()?.to_string_lossy().into())).collect()
         };
         source += &format!(" Only a part of {}: read", spec.known.name);
-        source += &format!(" {}", [names(&found.train), names(&found.rest)].concat().join(", "));
+        source +=
+            &format!(" {}", [names(&found.train), names(&found.test_files)].concat().join(", "));
         source += &found.remark(!test.is_empty());
     }
     let classes = spec.class_names.iter().copied().map(String::from).collect();

@@ -16,27 +16,27 @@ pub(super) struct KnownDataset {
     pub(super) folders: &'static [&'static str],
     /// File names without `.gz`; each may be packed or unpacked. Training files come first.
     pub(super) files: &'static [&'static str],
-    pub(super) parts: RequiredFiles,
+    pub(super) required: RequiredFiles,
     pub(super) publisher: &'static str,
     /// Synthetic data that can be used instead, without a download.
-    pub(super) built_in: &'static str,
+    pub(super) synthetic_substitute: &'static str,
 }
 
 /// Files of a data set that must be present.
 #[derive(Clone, Copy)]
 pub(super) enum RequiredFiles {
     /// All files.
-    Whole,
+    All,
     /// One of the first `train` files. If there is none, the largest other file whose name begins
     /// and ends as `stand_in` says is used instead.
-    Some { train: usize, stand_in: Option<(&'static str, &'static str)> },
+    Any { train: usize, stand_in: Option<(&'static str, &'static str)> },
 }
 
 /// The files found of a data set that may be incomplete.
 pub(super) struct LocatedFiles {
     pub(super) train: Vec<PathBuf>,
     /// Other files found, in the order of [`KnownDataset::files`].
-    pub(super) rest: Vec<PathBuf>,
+    pub(super) test_files: Vec<PathBuf>,
     /// Original files that are missing.
     pub(super) missing: Vec<&'static str>,
 }
@@ -65,18 +65,18 @@ pub(super) const MNIST: KnownDataset = KnownDataset {
     name: "MNIST",
     folders: &["mnist"],
     files: IDX_FILES,
-    parts: RequiredFiles::Whole,
+    required: RequiredFiles::All,
     publisher: "Y. LeCun, C. Cortes and C. Burges at http://yann.lecun.com/exdb/mnist/",
-    built_in: "data::glyphs()",
+    synthetic_substitute: "data::glyphs()",
 };
 
 pub(super) const FASHION_MNIST: KnownDataset = KnownDataset {
     name: "Fashion-MNIST",
     folders: &["fashion-mnist"],
     files: IDX_FILES,
-    parts: RequiredFiles::Whole,
+    required: RequiredFiles::All,
     publisher: "Zalando Research at https://github.com/zalandoresearch/fashion-mnist",
-    built_in: "data::glyphs()",
+    synthetic_substitute: "data::glyphs()",
 };
 
 pub(super) const CIFAR_10: KnownDataset = KnownDataset {
@@ -90,27 +90,27 @@ pub(super) const CIFAR_10: KnownDataset = KnownDataset {
         "data_batch_5.bin",
         "test_batch.bin",
     ],
-    parts: RequiredFiles::Some { train: 5, stand_in: None },
+    required: RequiredFiles::Any { train: 5, stand_in: None },
     publisher: "A. Krizhevsky at https://www.cs.toronto.edu/~kriz/cifar.html (binary version)",
-    built_in: "data::patterns()",
+    synthetic_substitute: "data::patterns()",
 };
 
 pub(super) const CIFAR_100: KnownDataset = KnownDataset {
     name: "CIFAR-100",
     folders: &["cifar-100", "cifar-100-binary", "cifar-100-subset"],
     files: &["train.bin", "test.bin"],
-    parts: RequiredFiles::Some { train: 1, stand_in: Some(("train", ".bin")) },
+    required: RequiredFiles::Any { train: 1, stand_in: Some(("train", ".bin")) },
     publisher: "A. Krizhevsky at https://www.cs.toronto.edu/~kriz/cifar.html (binary version)",
-    built_in: "data::patterns()",
+    synthetic_substitute: "data::patterns()",
 };
 
 pub(super) const AG_NEWS: KnownDataset = KnownDataset {
     name: "AG News",
     folders: &["ag_news_csv"],
     files: &["train.csv", "test.csv"],
-    parts: RequiredFiles::Some { train: 1, stand_in: Some(("train", ".csv")) },
+    required: RequiredFiles::Any { train: 1, stand_in: Some(("train", ".csv")) },
     publisher: "X. Zhang, J. Zhao and Y. LeCun with the paper arXiv:1509.01626",
-    built_in: "data::sentences()",
+    synthetic_substitute: "data::sentences()",
 };
 
 impl KnownDataset {
@@ -134,9 +134,9 @@ impl KnownDataset {
         let lacking = seen.iter().map(|found| found.missing.as_slice());
         let least = std::iter::once(self.files).chain(lacking).min_by_key(|files| files.len());
         let error = self.not_found(least.unwrap_or(self.files), folders);
-        let is_enough = |found: &LocatedFiles| match self.parts {
-            RequiredFiles::Whole => found.missing.is_empty(),
-            RequiredFiles::Some { .. } => !found.train.is_empty(),
+        let is_enough = |found: &LocatedFiles| match self.required {
+            RequiredFiles::All => found.missing.is_empty(),
+            RequiredFiles::Any { .. } => !found.train.is_empty(),
         };
         // The first of equally complete folders.
         seen.into_iter().filter(is_enough).min_by_key(|found| found.missing.len()).ok_or(error)
@@ -144,16 +144,17 @@ impl KnownDataset {
 
     /// Returns the files that are in a folder.
     fn files_in(&self, folder: &Path) -> LocatedFiles {
-        let (training, stand_in) = match self.parts {
-            RequiredFiles::Whole => (self.files.len(), None),
-            RequiredFiles::Some { train, stand_in } => (train, stand_in),
+        let (training, stand_in) = match self.required {
+            RequiredFiles::All => (self.files.len(), None),
+            RequiredFiles::Any { train, stand_in } => (train, stand_in),
         };
-        let mut found = LocatedFiles { train: Vec::new(), rest: Vec::new(), missing: Vec::new() };
+        let mut found =
+            LocatedFiles { train: Vec::new(), test_files: Vec::new(), missing: Vec::new() };
         for (i, file) in self.files.iter().enumerate() {
             match packed_or_not(folder, file) {
                 None => found.missing.push(file),
                 Some(path) if i < training => found.train.push(path),
-                Some(path) => found.rest.push(path),
+                Some(path) => found.test_files.push(path),
             }
         }
         if let (true, Some((start, end))) = (found.train.is_empty(), stand_in) {
@@ -199,7 +200,7 @@ impl KnownDataset {
             "get these files as published by {}, and put them into datasets/{folder}/ of your \
              project (or set EPSILAB_DATA to the folder that holds {folder}/). Nothing is \
              downloaded by itself; {} works without any download",
-            self.publisher, self.built_in
+            self.publisher, self.synthetic_substitute
         );
         Error::new(ErrorKind::MissingData, what, why).fix(fix)
     }
@@ -336,11 +337,11 @@ mod tests {
         put(part.join("cifar-10"), &["data_batch_3.bin", "test_batch.bin.gz"]);
         let found = CIFAR_10.find_below(&[part.clone(), whole.clone()]).unwrap();
         assert_eq!(names(&found.train), ["data_batch_3.bin"]);
-        assert_eq!(names(&found.rest), ["test_batch.bin.gz"]);
+        assert_eq!(names(&found.test_files), ["test_batch.bin.gz"]);
         assert_eq!(found.missing.len(), 4);
         put(whole.join("cifar-10-batches-bin"), CIFAR_10.files);
         let found = CIFAR_10.find_below(&[part, whole.clone()]).unwrap();
-        assert_eq!((found.train.len(), found.rest.len(), found.missing.len()), (5, 1, 0));
+        assert_eq!((found.train.len(), found.test_files.len(), found.missing.len()), (5, 1, 0));
         assert!(found.train.iter().all(|file| file.starts_with(&whole)));
     }
 

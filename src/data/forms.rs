@@ -7,7 +7,7 @@ pub(super) type Point = (f32, f32);
 pub(super) type SdfShape = (&'static str, fn(Point) -> f32);
 
 /// The shapes in the order of the labels. The disc is first: blobs are discs too.
-pub(super) const FORMS: [SdfShape; 10] = [
+pub(super) const SDF_SHAPES: [SdfShape; 10] = [
     ("disc", disc),
     ("ring", ring),
     ("square", square),

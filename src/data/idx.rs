@@ -9,7 +9,7 @@ use std::path::Path;
 use super::digest::{format_count, sha256};
 use super::examples::Examples;
 use super::origin;
-use super::unpack::{DecompressedFile, MOST_NUMBERS, cannot_read, corrupt, open_decompressed};
+use super::unpack::{DecompressedFile, MAX_FEATURES, cannot_read, corrupt, open_decompressed};
 use crate::{Error, Result};
 
 /// The expected content of an IDX file.
@@ -66,11 +66,11 @@ impl Idx {
             return Err(corrupt(path, format!("it holds no {noun} (sizes {})", in_words())));
         }
         let body = sizes.iter().try_fold(1usize, |all, &n| all.checked_mul(n));
-        let Some(body) = body.filter(|&body| body <= MOST_NUMBERS) else {
+        let Some(body) = body.filter(|&body| body <= MAX_FEATURES) else {
             let what = format!(
                 "its header announces {} bytes, more than the {} that are kept in memory",
                 in_words(),
-                format_count(MOST_NUMBERS)
+                format_count(MAX_FEATURES)
             );
             return Err(
                 corrupt(path, what).fix("if that is right, split it into files of fewer images")

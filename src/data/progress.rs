@@ -11,7 +11,7 @@ const EVERY: u64 = 5;
 /// Counter of finished items, for any number of threads.
 pub(super) struct ProgressPrinter {
     what: &'static str,
-    all: usize,
+    total: usize,
     done: AtomicUsize,
     started: Instant,
     /// Seconds after the start at which the next line is due.
@@ -22,7 +22,7 @@ impl ProgressPrinter {
     /// Creates the progress over `all` items; `what` is the end of the line: `images checked`.
     pub(super) fn new(what: &'static str, all: usize) -> Self {
         let (done, due) = (AtomicUsize::new(0), AtomicU64::new(EVERY));
-        Self { what, all, done, started: Instant::now(), due }
+        Self { what, total: all, done, started: Instant::now(), due }
     }
 
     /// Counts one more finished item.
@@ -36,13 +36,13 @@ impl ProgressPrinter {
     /// Returns the line to print, if one is due; only one thread gets it.
     fn line(&self, done: usize, elapsed: Duration) -> Option<String> {
         let (now, due) = (elapsed.as_secs(), self.due.load(Ordering::Relaxed));
-        if now < due || done >= self.all {
+        if now < due || done >= self.total {
             return None;
         }
         let next = now + EVERY;
         let mine = self.due.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed);
         mine.ok()?;
-        Some(format!("{} of {} {}", format_count(done), format_count(self.all), self.what))
+        Some(format!("{} of {} {}", format_count(done), format_count(self.total), self.what))
     }
 }
 

@@ -65,7 +65,7 @@ impl Dataset {
 }
 
 /// Longest name of a data set that statements print.
-const LONGEST: usize = 100;
+const MAX_NAME_LEN: usize = 100;
 
 impl PublicData {
     /// Returns the entry of a data set that is known by name only, such as that of weights from a
@@ -75,7 +75,7 @@ impl PublicData {
             .split(|c: char| c.is_whitespace() || c.is_control())
             .filter(|w| !w.is_empty())
             .collect();
-        let name: String = words.join(" ").chars().take(LONGEST).collect();
+        let name: String = words.join(" ").chars().take(MAX_NAME_LEN).collect();
         let name = if name.is_empty() { "data without a name".to_owned() } else { name };
         Self { name, drawn_by_code: false, origin: None }
     }

@@ -128,7 +128,7 @@ impl<S: Gather> Prefetcher<S> {
             state.discard(other);
         }
         let queued = ready.unwrap_or_else(|| state.enqueue(request));
-        let (number, request) = (queued.number, queued.request.clone());
+        let (number, request) = (queued.request_id, queued.request.clone());
         state.queue.push_back(queued);
         if let Some(next) = next {
             let next = state.enqueue(next);
@@ -147,7 +147,7 @@ impl<S: Gather> Prefetcher<S> {
 
 impl<S> Drop for Prefetcher<S> {
     fn drop(&mut self) {
-        self.shared.lock().ended = true;
+        self.shared.lock().is_shut_down = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
             _ = thread.join();
@@ -174,7 +174,7 @@ impl<S: Gather> Shared<S> {
     /// Gathers chunks until the reader is dropped.
     fn run(&self) {
         let mut state = self.lock();
-        while !state.ended {
+        while !state.is_shut_down {
             let Some((number, request, index)) = state.start_next_chunk() else {
                 state = self.wait(state);
                 continue;
@@ -183,8 +183,8 @@ impl<S: Gather> Shared<S> {
             (gathered, state) = self.gather(state, &request, index);
             #[cfg(test)]
             state.seen.count(request.positions(index).len());
-            match (state.queue.iter_mut().find(|queued| queued.number == number), gathered) {
-                (Some(queued), gathered) => queued.done.push_back(gathered),
+            match (state.queue.iter_mut().find(|queued| queued.request_id == number), gathered) {
+                (Some(queued), gathered) => queued.ready_chunks.push_back(gathered),
                 // The request was cancelled.
                 (None, Ok(buffer)) => state.release(buffer),
                 (None, Err(_)) => {}

@@ -9,7 +9,7 @@ use ::csv::{Position, Reader, ReaderBuilder, StringRecord};
 use super::digest::format_count;
 use super::origin::CellHasher;
 use super::table::csv_error;
-use super::unpack::{self, MOST_NUMBERS, corrupt};
+use super::unpack::{self, MAX_FEATURES, corrupt};
 use crate::Result;
 
 /// Limits in bytes: a small packed file can unpack to any size.
@@ -58,11 +58,11 @@ impl<'a> CsvRecords<'a> {
             return Ok(None);
         }
         let line = self.record.position().map_or(0, Position::line);
-        if numbers > MOST_NUMBERS {
+        if numbers > MAX_FEATURES {
             let what = format!(
                 "the rows above line {line} make more than {} features, the largest number that is \
                  kept in memory",
-                format_count(MOST_NUMBERS)
+                format_count(MAX_FEATURES)
             );
             return Err(corrupt(self.path, what).fix("give fewer rows, columns or words per text"));
         }
@@ -155,7 +155,7 @@ mod tests {
     fn what_rows_become_is_limited_too() {
         let (_folder, path) = table(1);
         let mut records = CsvRecords::open(&path, &ReaderBuilder::new()).unwrap();
-        let error = records.next(MOST_NUMBERS + 1).unwrap_err();
+        let error = records.next(MAX_FEATURES + 1).unwrap_err();
         assert!(error.to_string().contains("above line 2"), "{error}");
     }
 }

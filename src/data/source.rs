@@ -16,8 +16,8 @@ pub(crate) struct BatchSource {
     ids: Vec<u32>,
     augmented: Option<StepAugmentation>,
     /// The examples on a device, which makes the features.
-    placed: Option<DeviceExamples>,
-    left_out: Mutex<SkippedExamples>,
+    on_device: Option<DeviceExamples>,
+    skipped: Mutex<SkippedExamples>,
 }
 
 /// Examples in files that could not be used when they were gathered.
@@ -50,12 +50,12 @@ impl BatchSource {
         examples.check(&ids)?;
         augmented.map_or(Ok(()), |augmented| augmented.augment.check(examples.shape()))?;
         let (examples, left_out) = (examples.clone(), Mutex::default());
-        Ok(Self { examples, ids, augmented, placed: None, left_out })
+        Ok(Self { examples, ids, augmented, on_device: None, skipped: left_out })
     }
 
     /// Returns the same examples, with features that are made on a device.
     pub(crate) fn with_device(self, placed: DeviceExamples) -> Self {
-        Self { placed: Some(placed), ..self }
+        Self { on_device: Some(placed), ..self }
     }
 
     /// Returns the examples of the data set that the batch is taken from.
@@ -80,7 +80,7 @@ impl BatchSource {
 
     /// Returns the device that makes the features, if one does.
     pub(crate) fn device(&self) -> Option<&Device> {
-        self.placed.as_ref().map(DeviceExamples::device)
+        self.on_device.as_ref().map(DeviceExamples::device)
     }
 
     /// Returns the features of example `i`, if they are in memory in the form in which they are
@@ -96,7 +96,9 @@ impl BatchSource {
 
     /// Returns whether all features are on this device.
     pub(crate) fn is_uploaded_to(&self, device: &Device) -> bool {
-        self.placed.as_ref().is_some_and(|placed| placed.is_uploaded() && placed.device() == device)
+        self.on_device
+            .as_ref()
+            .is_some_and(|placed| placed.is_uploaded() && placed.device() == device)
     }
 
     /// Returns the features of some examples on a device, `[positions x copies, features]`:
@@ -110,7 +112,7 @@ impl BatchSource {
     ) -> Result<Tensor<2>> {
         let ids: Vec<u32> = positions.iter().map(|&i| self.ids[i]).collect();
         let size = self.examples.shape().iter().product();
-        let features = match (plain, &self.placed) {
+        let features = match (plain, &self.on_device) {
             (None, Some(placed)) => placed.gather_rows(&ids)?,
             (plain, _) => {
                 let plain = plain.unwrap_or_default();
@@ -140,7 +142,7 @@ impl BatchSource {
     /// Locks the state; a poisoned lock is harmless, because every change of the state is one
     /// operation.
     fn lock(&self) -> MutexGuard<'_, SkippedExamples> {
-        self.left_out.lock().unwrap_or_else(PoisonError::into_inner)
+        self.skipped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// Largest number of features that are kept in memory (8 GiB). A small file can announce any
 /// number, and a failed allocation ends the process.
-pub(super) const MOST_NUMBERS: usize = 1 << 31;
+pub(super) const MAX_FEATURES: usize = 1 << 31;
 
 /// The unpacked bytes of a file.
 pub(super) struct DecompressedFile {

@@ -34,7 +34,7 @@ impl DeviceGuard {
     pub fn new(device: DeviceSpec) -> Self {
         if device != DeviceSpec::Cpu {
             install_panic_hook();
-            GUARDS.fetch_add(1, Ordering::SeqCst);
+            ACTIVE_GUARDS.fetch_add(1, Ordering::SeqCst);
         }
         Self { device, panics_before: last_number(&backend_panics()) }
     }
@@ -73,7 +73,7 @@ impl DeviceGuard {
 impl Drop for DeviceGuard {
     fn drop(&mut self) {
         if self.device != DeviceSpec::Cpu {
-            GUARDS.fetch_sub(1, Ordering::SeqCst);
+            ACTIVE_GUARDS.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }
@@ -110,7 +110,7 @@ pub(crate) fn is_out_of_memory(message: &str) -> bool {
 /// Returns the causes in a message, without the source of the kernel that failed and without the
 /// layers of the backend that passed it on. The last cause is the root.
 fn summarise_failure(message: &str) -> String {
-    const LAYERS: [&str; 14] = [
+    const WRAPPER_PREFIXES: [&str; 14] = [
         "Error while reading data",
         "Caused by",
         "An error happened during execution",
@@ -132,8 +132,9 @@ fn summarise_failure(message: &str) -> String {
     // Where a failure passed through several hands, each has named the device.
     let lines = causes.lines().map(|line| line.trim().trim_start_matches("the device failed: "));
     let lines = lines.filter(|line| !line.is_empty());
-    let mut lines: Vec<&str> =
-        lines.filter(|line| !LAYERS.iter().any(|layer| line.starts_with(layer))).collect();
+    let mut lines: Vec<&str> = lines
+        .filter(|line| !WRAPPER_PREFIXES.iter().any(|layer| line.starts_with(layer)))
+        .collect();
     lines.dedup();
     let roots = &lines[lines.len().saturating_sub(LINES)..];
     if roots.is_empty() {
@@ -152,18 +153,18 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> Option<&str> {
 const NO_REASON: &str = "it gave no reason";
 
 /// Number of guards that exist. While there are any, panics of backend threads are not printed.
-static GUARDS: AtomicUsize = AtomicUsize::new(0);
+static ACTIVE_GUARDS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     /// Whether a panic of this thread is caught and reported as an error.
-    static CATCHES: Cell<bool> = const { Cell::new(false) };
+    static SILENCES_PANICS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs `work` without printing a panic of this thread.
 fn with_silenced_panics<T>(work: impl FnOnce() -> T) -> T {
-    let before = CATCHES.replace(true);
+    let before = SILENCES_PANICS.replace(true);
     let result = work();
-    CATCHES.set(before);
+    SILENCES_PANICS.set(before);
     result
 }
 
@@ -207,7 +208,11 @@ fn install_panic_hook() {
                     panics.pop_front();
                 }
             }
-            let reported = if backend { GUARDS.load(Ordering::SeqCst) > 0 } else { CATCHES.get() };
+            let reported = if backend {
+                ACTIVE_GUARDS.load(Ordering::SeqCst) > 0
+            } else {
+                SILENCES_PANICS.get()
+            };
             if !reported {
                 next(info);
             }

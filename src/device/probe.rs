@@ -26,7 +26,7 @@ struct ProbeResult {
 }
 
 /// Results of the last probe of each device in this process.
-static PROBED: Mutex<Vec<(DeviceSpec, Result<()>)>> = Mutex::new(Vec::new());
+static PROBE_CACHE: Mutex<Vec<(DeviceSpec, Result<()>)>> = Mutex::new(Vec::new());
 
 /// Checks that the device computes: products and sums of Burn, norms and noise of the lab's own
 /// kernels, compared with the CPU's. Probes each device once per process.
@@ -54,7 +54,7 @@ pub(crate) fn reprobe(device: DeviceSpec) -> Result<()> {
 
 fn lock_probe_cache() -> MutexGuard<'static, Vec<(DeviceSpec, Result<()>)>> {
     // Entries are added whole, so a poisoned lock is harmless.
-    PROBED.lock().unwrap_or_else(PoisonError::into_inner)
+    PROBE_CACHE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn run(device: DeviceSpec) -> Result<()> {

@@ -23,19 +23,19 @@ pub fn is_rehearsal() -> bool {
 }
 
 /// Whether a device that failed the comparison with the CPU in this process is used nevertheless.
-static ON_A_STAND_IN: AtomicBool = AtomicBool::new(false);
+static STUB_DEVICE: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether this process rehearses on a device that was found to compute nothing. Only then
 /// are checks of results skipped: on the CPU, and on a device that computes, a rehearsal checks
 /// everything.
 #[doc(hidden)]
 pub fn is_stub_device() -> bool {
-    ON_A_STAND_IN.load(Ordering::SeqCst)
+    STUB_DEVICE.load(Ordering::SeqCst)
 }
 
 /// Notes that a rehearsal goes on although the device computes nothing.
 pub(super) fn accept_stub_device() {
-    ON_A_STAND_IN.store(true, Ordering::SeqCst);
+    STUB_DEVICE.store(true, Ordering::SeqCst);
 }
 
 /// Returns a name for display: with [`REHEARSAL_MARK`] in a rehearsal.

@@ -88,7 +88,7 @@ impl Batch {
         }
         let indices = (0..labels.len() as u32).collect();
         Ok(Self::from_parts(
-            Features::Held(Box::new(features.into())),
+            Features::Resident(Box::new(features.into())),
             shape,
             labels,
             indices,
@@ -119,7 +119,7 @@ impl Batch {
         let (shape, indices) = (examples.shape().to_vec(), source.ids().to_vec());
         let copies = source.copies();
         Self::from_parts(
-            Features::Drawn(LazyFeatures { source, reader, next }),
+            Features::Lazy(LazyFeatures { source, reader, next }),
             &shape,
             labels,
             indices,
@@ -161,16 +161,16 @@ impl Batch {
     /// # Errors
     /// If the features can't be made.
     pub fn in_memory(&self) -> Result<Self> {
-        Ok(Self { features: Features::Held(Box::new(self.gather_all()?)), ..self.clone() })
+        Ok(Self { features: Features::Resident(Box::new(self.gather_all()?)), ..self.clone() })
     }
 
     /// Copies features that are in memory to `device`. Does nothing on the CPU. Features that are
     /// not held are uploaded in chunks as they are used, with or without this call.
     pub fn to_device(self, device: &Device) -> Self {
         match self.features {
-            Features::Held(features) if *device != Device::flex() => {
+            Features::Resident(features) if *device != Device::flex() => {
                 let features = Box::new(features.on(device));
-                Self { features: Features::Held(features), ..self }
+                Self { features: Features::Resident(features), ..self }
             }
             _ => self,
         }
@@ -183,8 +183,8 @@ impl Batch {
     /// None: it tells of a single example. Only training without a guarantee may ask.
     pub(crate) fn read_error(&self) -> Option<Error> {
         match &self.features {
-            Features::Held(_) => None,
-            Features::Drawn(drawn) => drawn.source.first_read_error(),
+            Features::Resident(_) => None,
+            Features::Lazy(drawn) => drawn.source.first_read_error(),
         }
     }
 
@@ -254,11 +254,11 @@ impl Batch {
     /// are used (image files, augmented copies): call [`in_memory`](Self::in_memory) first.
     pub fn features(&self, i: usize) -> &[f32] {
         match &self.features {
-            Features::Held(features) => {
+            Features::Resident(features) => {
                 let size = self.example_len();
                 &features[i * size..(i + 1) * size]
             }
-            Features::Drawn(drawn) => drawn.source.features_in_place(i).unwrap_or_else(|| {
+            Features::Lazy(drawn) => drawn.source.features_in_place(i).unwrap_or_else(|| {
                 panic!("these features are not in memory: let batch = batch.in_memory()?")
             }),
         }
@@ -323,8 +323,8 @@ impl Batch {
         }
         match &self.features {
             // Tokens of data on a device were checked when the data were copied there.
-            Features::Held(features) if features.is_on_host() => network.check_tokens(features),
-            Features::Drawn(drawn) if drawn.source.device().is_none() => {
+            Features::Resident(features) if features.is_on_host() => network.check_tokens(features),
+            Features::Lazy(drawn) if drawn.source.device().is_none() => {
                 let mut tokens = (0..self.len()).filter_map(|i| drawn.source.raw_features(i));
                 tokens.try_for_each(|tokens| network.check_tokens(tokens))
             }

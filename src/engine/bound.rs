@@ -59,14 +59,14 @@ pub trait Bound: fmt::Debug + Send + Sync {
 #[derive(Clone, Debug)]
 pub struct ClipGroups {
     /// Index of the group of each parameter tensor, in the network's order.
-    of: Vec<usize>,
-    rules: Vec<Arc<dyn ClipFunction>>,
+    group_of_tensor: Vec<usize>,
+    functions: Vec<Arc<dyn ClipFunction>>,
 }
 
 impl ClipGroups {
     /// Creates one clip group of all parameters.
     pub fn joint(network: &Network, rule: Arc<dyn ClipFunction>) -> Self {
-        Self { of: vec![0; network.parameters().len()], rules: vec![rule] }
+        Self { group_of_tensor: vec![0; network.parameters().len()], functions: vec![rule] }
     }
 
     /// Creates one clip group per layer with parameters, in the network's order; see
@@ -78,7 +78,7 @@ impl ClipGroups {
         let of = network.layer_of_parameters();
         let layers = of.iter().max().map_or(0, |last| last + 1);
         if rules.len() == layers {
-            return Ok(Self { of, rules });
+            return Ok(Self { group_of_tensor: of, functions: rules });
         }
         let what = format!("bounds for {} layers", rules.len());
         let why = format!("the network has {layers} layers with parameters");
@@ -88,22 +88,22 @@ impl ClipGroups {
 
     /// Returns the number of groups.
     pub fn group_count(&self) -> usize {
-        self.rules.len()
+        self.functions.len()
     }
 
     /// Returns the group of each parameter tensor, in the network's order.
     pub fn group_indices(&self) -> &[usize] {
-        &self.of
+        &self.group_of_tensor
     }
 
     /// Returns the rule of a group.
     pub(crate) fn clip_function(&self, group: usize) -> &dyn ClipFunction {
-        &*self.rules[group]
+        &*self.functions[group]
     }
 
     /// Returns the L2 sensitivity of the sum of each group.
     pub fn sensitivities(&self, neighbouring: NeighbouringRelation) -> Vec<f64> {
-        self.rules.iter().map(|rule| sensitivity(rule.sensitivity(), neighbouring)).collect()
+        self.functions.iter().map(|rule| sensitivity(rule.sensitivity(), neighbouring)).collect()
     }
 
     /// Returns the L2 sensitivity of the whole sum: the root of the sum of squares over the
@@ -121,7 +121,7 @@ impl ClipGroups {
     /// batch size.
     pub fn noise_stds(&self, noise_multiplier: f64) -> Vec<f64> {
         let std = noise_multiplier * self.joint_sensitivity(NeighbouringRelation::AddOrRemoveOne);
-        vec![std; self.of.len()]
+        vec![std; self.group_of_tensor.len()]
     }
 
     /// Returns the standard deviation of the noise on the sum of each parameter tensor, such that
@@ -137,7 +137,7 @@ impl ClipGroups {
         trained: &[bool],
     ) -> Vec<f64> {
         let mut is_trained = vec![false; self.group_count()];
-        for (&group, &trained) in self.of.iter().zip(trained) {
+        for (&group, &trained) in self.group_of_tensor.iter().zip(trained) {
             is_trained[group] |= trained;
         }
         let groups = is_trained.iter().filter(|&&trained| trained).count() as f64;
@@ -149,7 +149,7 @@ impl ClipGroups {
                 0.0
             }
         };
-        self.of.iter().map(std).collect()
+        self.group_of_tensor.iter().map(std).collect()
     }
 
     /// Returns the noise multiplier of one step that adds noise of standard deviation `stds[p]` to
@@ -161,8 +161,8 @@ impl ClipGroups {
     /// One example moves the sums, each divided by its standard deviation, by at most the inverse
     /// of the result in L2 norm. Without noise on a group, or without a bound, the result is 0.
     pub fn joint_noise_multiplier(&self, stds: &[f64]) -> f64 {
-        let mut least = vec![f64::INFINITY; self.rules.len()];
-        for (&group, &std) in self.of.iter().zip(stds) {
+        let mut least = vec![f64::INFINITY; self.functions.len()];
+        for (&group, &std) in self.group_of_tensor.iter().zip(stds) {
             least[group] = least[group].min(std);
         }
         let sensitivities = self.sensitivities(NeighbouringRelation::AddOrRemoveOne);

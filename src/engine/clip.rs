@@ -17,9 +17,9 @@ use crate::{Error, Result};
 /// bound.
 const MIN_MAX_GRAD_NORM: f64 = 1e-30;
 /// γ of [`ClipRule::auto_s`] and [`ClipRule::normalised`], as in Bu et al. (2023).
-const GAMMA: f64 = 0.01;
+const DEFAULT_GAMMA: f64 = 0.01;
 /// Accepted values of γ: an f32 norm plus or at least γ is a normal number.
-const GAMMAS: std::ops::RangeInclusive<f64> = 1e-12..=1e12;
+const GAMMA_RANGE: std::ops::RangeInclusive<f64> = 1e-12..=1e12;
 
 /// Rule by which each example's gradient is rescaled before it is added: the bound of a plan, as
 /// plain data. The rule also determines the sensitivity of the sum and the standard deviation of
@@ -89,12 +89,12 @@ impl ClipRule {
 
     /// Creates a rule for automatic clipping to `max_grad_norm`, with γ = 0.01.
     pub fn auto_s(max_grad_norm: f64) -> Self {
-        Self::AutoS { max_grad_norm, gamma: GAMMA }
+        Self::AutoS { max_grad_norm, gamma: DEFAULT_GAMMA }
     }
 
     /// Creates a rule for normalisation to `max_grad_norm`, with γ = 0.01.
     pub fn normalised(max_grad_norm: f64) -> Self {
-        Self::Normalised { max_grad_norm, gamma: GAMMA }
+        Self::Normalised { max_grad_norm, gamma: DEFAULT_GAMMA }
     }
 
     /// Creates a rule for per-layer clipping with an equal split of `max_grad_norm`.
@@ -164,7 +164,7 @@ impl ClipRule {
             | Self::PerLayer { max_grad_norm }
             | Self::AutoS { max_grad_norm, .. }
             | Self::Normalised { max_grad_norm, .. } => check_bound(*max_grad_norm)?,
-            Self::Unbounded { scale } if !(GAMMAS.contains(scale)) => {
+            Self::Unbounded { scale } if !(GAMMA_RANGE.contains(scale)) => {
                 let why = "gradients are multiplied by it";
                 return Err(Error::setting("scale", scale, why).fix("try 1.0"));
             }
@@ -173,7 +173,7 @@ impl ClipRule {
         }
         match *self {
             Self::AutoS { max_grad_norm, gamma } | Self::Normalised { max_grad_norm, gamma }
-                if !GAMMAS.contains(&gamma) || max_grad_norm / gamma > f64::from(f32::MAX) =>
+                if !GAMMA_RANGE.contains(&gamma) || max_grad_norm / gamma > f64::from(f32::MAX) =>
             {
                 let why = "the factor of a short gradient, max_grad_norm / gamma, must be a \
                            finite f32";

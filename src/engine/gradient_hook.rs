@@ -97,7 +97,7 @@ impl RowClip {
             clip_factors::<B>(norms, max_norm)
         };
         let factors = match self.clip {
-            UpstreamClip::Map { l15, sqrt_m, .. } => {
+            UpstreamClip::LinearMap { l15, sqrt_m, .. } => {
                 let by_l2 = sqrt_m.map(|factor| {
                     let norms = B::row_norms(rows.clone());
                     factors(B::float_mul_scalar(norms, factor.into()))
@@ -109,7 +109,7 @@ impl RowClip {
                     (None, None) => factors(B::row_norms(rows.clone())),
                 }
             }
-            UpstreamClip::Lookup { .. } => {
+            UpstreamClip::TokenLookup { .. } => {
                 let time = if shape.num_dims() == 3 { shape[1] } else { 1 };
                 let steps = B::float_reshape(rows.clone(), [n * time, len / time].into());
                 let norms = B::float_reshape(B::row_norms(steps), [n, time].into());
@@ -240,8 +240,8 @@ mod tests {
         let upstream = Tensor::<2>::from_data(rows, &device).autodiff();
         for (bound, copies) in [(2.0, 1), (2.0, 4), (1e-6, 1), (1e-12, 1)] {
             let y = Tensor::<2>::zeros([7, 2], &device).autodiff().require_grad();
-            let map = UpstreamClip::Map { max_norm: bound, l15: true, sqrt_m: Some(1.0) };
-            for clip in [map, UpstreamClip::Lookup { max_norm: bound }] {
+            let map = UpstreamClip::LinearMap { max_norm: bound, l15: true, sqrt_m: Some(1.0) };
+            for clip in [map, UpstreamClip::TokenLookup { max_norm: bound }] {
                 let clipped = clip_gradient(BatchTensor::Flat(y.clone()), clip, copies).into_flat();
                 let grads = (clipped * upstream.clone()).sum().backward();
                 let found = tensor_to_vec(y.grad(&grads).unwrap());
@@ -265,8 +265,8 @@ mod tests {
     fn rows_are_scaled_by_the_norm_of_the_clip_for_every_shape() {
         let device = Device::flex();
         let maps = [(true, None), (false, Some(1.5)), (true, Some(0.7)), (false, None)];
-        let maps = maps.map(|(l15, sqrt_m)| UpstreamClip::Map { max_norm: 0.9, l15, sqrt_m });
-        let lookup = UpstreamClip::Lookup { max_norm: 0.9 };
+        let maps = maps.map(|(l15, sqrt_m)| UpstreamClip::LinearMap { max_norm: 0.9, l15, sqrt_m });
+        let lookup = UpstreamClip::TokenLookup { max_norm: 0.9 };
         let mut clipped = 0;
         for shape in [vec![12], vec![3, 4], vec![2, 3, 2]] {
             // Rows of growing size; the first ones are not clipped.

@@ -15,11 +15,11 @@ use crate::nn::kernels::product::{MatrixView, WriteMode, add_scaled, matmul};
 const ROUNDS: usize = 7;
 
 /// Shortest time of one round.
-const ROUND: Duration = Duration::from_millis(20);
+const MIN_ROUND_TIME: Duration = Duration::from_millis(20);
 
 /// Sides of the square matrices whose product is measured: one that fits into the second-level
 /// caches of most processors, and larger ones.
-const SIDES: [usize; 3] = [192, 384, 768];
+const MATMUL_SIZES: [usize; 3] = [192, 384, 768];
 
 /// Arithmetic and memory traffic of a layer for one row (one augmented copy of one example).
 #[doc(hidden)]
@@ -40,9 +40,9 @@ pub struct CpuRoofline {
     /// Number of threads that worked at the same time.
     pub threads: usize,
     /// f32 multiply-adds per second on values in vector registers.
-    pub multiply_adds: f64,
+    pub fma_rate: f64,
     /// f32 multiply-adds per second of the matrix product that the layers use, on its best size.
-    pub products: f64,
+    pub matmul_rate: f64,
     /// Bytes per second that an addition of two buffers in memory reads and writes.
     pub bandwidth: f64,
     /// Size of the buffers of one thread in bytes, for the bandwidth.
@@ -62,13 +62,13 @@ impl CpuRoofline {
             let mut values = [0.25; 64];
             move || simd::dispatch(FmaBenchmark { values: &mut values })
         });
-        let products = SIDES.map(|side| {
+        let products = MATMUL_SIZES.map(|side| {
             peak_rate(threads, || {
                 let (a, b) = (vec![0.5; side * side], vec![0.25; side * side]);
                 let mut out = vec![0.0; side * side];
                 move || {
                     let (a, b) = (MatrixView::new(&a, side, side), MatrixView::new(&b, side, side));
-                    matmul(&mut out, WriteMode::Replace, a, b);
+                    matmul(&mut out, WriteMode::Overwrite, a, b);
                     black_box(&out);
                     side * side * side
                 }
@@ -85,15 +85,15 @@ impl CpuRoofline {
             }
         });
         let products = products.into_iter().fold(0.0, f64::max);
-        Self { threads, multiply_adds, products, bandwidth, buffer_bytes }
+        Self { threads, fma_rate: multiply_adds, matmul_rate: products, bandwidth, buffer_bytes }
     }
 
     /// Returns the higher rates of two measurements of the same buffers, between which other load
     /// changed.
     pub fn fastest_of(self, other: Self) -> Self {
         Self {
-            multiply_adds: self.multiply_adds.max(other.multiply_adds),
-            products: self.products.max(other.products),
+            fma_rate: self.fma_rate.max(other.fma_rate),
+            matmul_rate: self.matmul_rate.max(other.matmul_rate),
             bandwidth: self.bandwidth.max(other.bandwidth),
             ..self
         }
@@ -102,7 +102,7 @@ impl CpuRoofline {
     /// Returns the shortest time for this many rows: that of the multiplications or that of moving
     /// the values, whichever is longer.
     pub fn min_time(&self, work: &LayerWork, rows: usize) -> Duration {
-        let multiplying = rows as f64 * work.multiplications as f64 / self.multiply_adds;
+        let multiplying = rows as f64 * work.multiplications as f64 / self.fma_rate;
         let moved = rows as f64 * work.values as f64 + 3.0 * work.parameters as f64;
         let moving = size_of::<f32>() as f64 * moved / self.bandwidth;
         Duration::from_secs_f64(multiplying.max(moving))
@@ -120,7 +120,7 @@ fn peak_rate<J: FnMut() -> usize>(threads: usize, make: impl Fn() -> J + Sync) -
         for rate in &mut rounds {
             barrier.wait();
             let (start, mut units) = (Instant::now(), 0);
-            while start.elapsed() < ROUND {
+            while start.elapsed() < MIN_ROUND_TIME {
                 units += job();
             }
             *rate = units as f64 / start.elapsed().as_secs_f64();
@@ -169,13 +169,7 @@ mod tests {
     use super::*;
 
     fn limits() -> CpuRoofline {
-        CpuRoofline {
-            threads: 1,
-            multiply_adds: 1e9,
-            products: 9e8,
-            bandwidth: 1e9,
-            buffer_bytes: 0,
-        }
+        CpuRoofline { threads: 1, fma_rate: 1e9, matmul_rate: 9e8, bandwidth: 1e9, buffer_bytes: 0 }
     }
 
     #[test]
@@ -191,7 +185,7 @@ mod tests {
 
     #[test]
     fn the_faster_of_two_measurements_counts() {
-        let slowed = CpuRoofline { multiply_adds: 2e8, bandwidth: 3e9, ..limits() };
+        let slowed = CpuRoofline { fma_rate: 2e8, bandwidth: 3e9, ..limits() };
         let both = CpuRoofline { bandwidth: 3e9, ..limits() };
         assert_eq!((limits().fastest_of(slowed), slowed.fastest_of(limits())), (both, both));
     }
@@ -200,8 +194,8 @@ mod tests {
     fn rates_are_those_of_a_processor() {
         let found = CpuRoofline::measure(1, 1 << 20);
         // A product can't be faster than the registers, but other load may have slowed them down.
-        assert!(found.products < 4.0 * found.multiply_adds, "{found:?}");
-        for rate in [found.multiply_adds, found.products, found.bandwidth] {
+        assert!(found.matmul_rate < 4.0 * found.fma_rate, "{found:?}");
+        for rate in [found.fma_rate, found.matmul_rate, found.bandwidth] {
             assert!((1e8..1e13).contains(&rate), "{found:?}");
         }
         assert_eq!((found.threads, found.buffer_bytes), (1, 1 << 20));

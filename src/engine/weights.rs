@@ -28,9 +28,9 @@ pub struct CoordinateWeights {
     /// Values of the weights, never changed in place while they are shared, so that the pointer
     /// identifies them.
     values: Arc<Gradients>,
-    zero: Vec<bool>,
+    zero_tensors: Vec<bool>,
     /// First weight strictly between 0 and 1, if there is one.
-    fractional: Option<f32>,
+    first_fractional: Option<f32>,
 }
 
 impl CoordinateWeights {
@@ -60,7 +60,7 @@ impl CoordinateWeights {
                 fractional.or_else(|| entry.values.iter().copied().find(fractional_or_invalid));
         }
         let zero = values.entries.iter().map(|e| e.values.iter().all(|&w| w == 0.0)).collect();
-        Ok(Self { values: Arc::new(values), zero, fractional })
+        Ok(Self { values: Arc::new(values), zero_tensors: zero, first_fractional: fractional })
     }
 
     /// Creates weights from a mask of zeros and ones that was computed on a device, in the order
@@ -72,7 +72,7 @@ impl CoordinateWeights {
         zero: Vec<bool>,
     ) -> Result<Self> {
         check_parameters(&values, network)?;
-        Ok(Self { values: Arc::new(values), zero, fractional: None })
+        Ok(Self { values: Arc::new(values), zero_tensors: zero, first_fractional: None })
     }
 
     /// Copies the weights to `device` as well, so that later operations there need no copy.
@@ -88,7 +88,7 @@ impl CoordinateWeights {
     pub(crate) fn with_zeroed_tensors(&self, left_out: &[bool]) -> Self {
         let mut weights = self.clone();
         let values = Arc::make_mut(&mut weights.values);
-        let entries = values.entries.iter_mut().zip(&mut weights.zero);
+        let entries = values.entries.iter_mut().zip(&mut weights.zero_tensors);
         for ((entry, zero), _) in entries.zip(left_out).filter(|(_, left_out)| **left_out) {
             entry.values = vec![0.0; entry.values.len()].into();
             *zero = true;
@@ -109,18 +109,18 @@ impl CoordinateWeights {
 
     /// Returns whether all weights of this entry are zero. Executors skip such tensors.
     pub fn is_zero_tensor(&self, entry: usize) -> bool {
-        self.zero[entry]
+        self.zero_tensors[entry]
     }
 
     /// Returns whether each tensor has a weight other than zero.
     pub(crate) fn nonzero_tensors(&self) -> Vec<bool> {
-        self.zero.iter().map(|zero| !zero).collect()
+        self.zero_tensors.iter().map(|zero| !zero).collect()
     }
 
     /// Returns the first weight strictly between 0 and 1, known without reading weights on a
     /// device. With such a weight, the sum may change by more than the bound on the weighted norm.
     pub(super) fn first_fractional_weight(&self) -> Option<f32> {
-        self.fractional
+        self.first_fractional
     }
 
     /// Checks that the network has the parameters that the weights were made for.

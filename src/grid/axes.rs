@@ -130,7 +130,7 @@ impl Grid {
         }
         self.delta.check()?;
         let rates = self.pre_prune.iter().chain(&self.drop);
-        let is_sparse = |case: &Case| case.method.descriptor().is_sparse;
+        let is_sparse = |case: &Case| case.method.descriptor().supports_sparsity;
         if rates.clone().any(|&rate| rate > 0.0) && !self.methods.iter().any(is_sparse) {
             return Err(Error::new(
                 ErrorKind::Setting,
@@ -163,7 +163,7 @@ impl Grid {
             Some(epsilons) if case.is_private() => epsilons.iter().copied().map(Some).collect(),
             _ => vec![None],
         };
-        let (pruned, dropped) = if case.method.descriptor().is_sparse {
+        let (pruned, dropped) = if case.method.descriptor().supports_sparsity {
             (self.pre_prune.as_slice(), self.drop.as_slice())
         } else {
             (&[0.0][..], &[0.0][..])

@@ -115,7 +115,7 @@ impl Case {
         }
         let Some((kind, rate)) = self.mask else { return Ok(()) };
         crate::mask::check_rate("pre_prune", rate)?;
-        if self.method.descriptor().is_sparse {
+        if self.method.descriptor().supports_sparsity {
             return Ok(());
         }
         let what = format!("a mask by {kind} for {}", self.name());
@@ -138,7 +138,7 @@ impl Case {
             }
         }
         let (name, plan) = (self.name(), method.plan(data)?);
-        match (method.descriptor().not_covered)(&plan) {
+        match (method.descriptor().not_covered_reason)(&plan) {
             Some(why) if target.is_some() => {
                 let why = format!("its runs aim at an epsilon, and there is none: {why}");
                 Err(Error::new(ErrorKind::Setting, format!("a grid of {name}"), why)
@@ -165,7 +165,7 @@ impl Case {
         let mut method =
             if is_dense { self.method.without_sparsity() } else { self.method.clone() };
         if let (Some(trials), Some(private)) = (best_of, method.privacy_settings_mut()) {
-            private.best_of = Some(trials);
+            private.selection_trials = Some(trials);
         }
         if let Some(mask) = mask {
             method.settings_mut().sparsity.get_or_insert_default().pre_prune = Some(mask);

@@ -38,18 +38,18 @@ pub(super) struct GridPrivacyCost {
     /// Number of finished private runs; cells may share one.
     pub(super) runs: usize,
     /// Charge of each attempt at a private run of this grid, finished or not.
-    pub(super) own: Vec<Event>,
+    pub(super) own_charges: Vec<Event>,
     /// Relation for which the guarantee of one of the runs is stated, where the event has a weaker
     /// one.
     pub(super) stated: Option<NeighbouringRelation>,
     /// Number of attempts that were never closed and are charged for their whole plan.
-    pub(super) open: usize,
-    pub(super) spent: OnceLock<privacy::Result<PrivacyCost>>,
+    pub(super) open_attempts: usize,
+    pub(super) own_cost: OnceLock<privacy::Result<PrivacyCost>>,
     /// Number of other private runs in the ledger of the data.
-    pub(super) others: usize,
+    pub(super) other_runs: usize,
     /// State of the ledger when the grid ended.
     pub(super) account: LedgerState,
-    pub(super) all: OnceLock<privacy::Result<PrivacyCost>>,
+    pub(super) total_cost: OnceLock<privacy::Result<PrivacyCost>>,
 }
 
 impl GridPrivacyCost {
@@ -91,19 +91,20 @@ impl GridPrivacyCost {
         Ok(Self {
             delta: delta.unwrap_or(Delta(1e-5)),
             runs: tried.iter().filter(|run| run.finished.is_some()).count(),
-            open: attempts.iter().filter(open).count(),
-            own,
+            open_attempts: attempts.iter().filter(open).count(),
+            own_charges: own,
             stated: attempts.iter().find_map(|(_, charge)| charge.neighbouring),
-            spent: OnceLock::new(),
-            others: private().count() - attempts.len(),
-            all: OnceLock::new(),
+            own_cost: OnceLock::new(),
+            other_runs: private().count() - attempts.len(),
+            total_cost: OnceLock::new(),
             account,
         })
     }
 
     /// Returns the cost of the grid's own private runs.
     fn own_cost(&self) -> &privacy::Result<PrivacyCost> {
-        self.spent.get_or_init(|| self.headline(&self.own).epsilon(&self.own, self.delta))
+        self.own_cost
+            .get_or_init(|| self.headline(&self.own_charges).epsilon(&self.own_charges, self.delta))
     }
 
     fn headline(&self, events: &[Event]) -> TightestAccountant {
@@ -112,17 +113,17 @@ impl GridPrivacyCost {
 
     /// Returns the cost of all private runs on record.
     fn total_cost(&self) -> &privacy::Result<PrivacyCost> {
-        self.all.get_or_init(|| self.account.private_total(self.delta))
+        self.total_cost.get_or_init(|| self.account.private_total(self.delta))
     }
 
     /// Describes the other attempts: those that gave none of the runs of the grid.
     fn describe_other_attempts(&self) -> Option<String> {
-        let attempts = match self.own.len().saturating_sub(self.runs) {
+        let attempts = match self.own_charges.len().saturating_sub(self.runs) {
             0 => return None,
             1 => "and 1 other attempt at them that stays charged".to_owned(),
             n => format!("and {n} other attempts at them that stay charged"),
         };
-        Some(match self.open {
+        Some(match self.open_attempts {
             0 => format!("{attempts} (stopped, failed or trained again)."),
             open => format!(
                 "{attempts}; {open} of these never said how far it came (killed, or still running) \
@@ -156,7 +157,7 @@ impl GridPrivacyCost {
     /// Returns the cost of the best of as many runs on average, by the geometric law; `None` if
     /// the runs have different costs.
     fn selected(&self) -> Option<PrivacyCost> {
-        let (first, others) = self.own.split_first()?;
+        let (first, others) = self.own_charges.split_first()?;
         let best = [first.best_of(Trials::geometric(self.runs as f64))];
         let same = others.iter().all(|event| event == first);
         same.then(|| self.headline(&best).epsilon(&best, self.delta).ok()).flatten()
@@ -218,7 +219,7 @@ fn accuracies(result: &Inner) -> String {
 fn cost_notes(result: &Inner) -> Vec<String> {
     let together = &result.privacy_cost;
     let data = &result.data;
-    if together.own.is_empty() {
+    if together.own_charges.is_empty() {
         return Vec::new();
     }
     let costs = together.format_cost(together.own_cost());
@@ -249,7 +250,7 @@ fn cost_notes(result: &Inner) -> Vec<String> {
 /// must not.
 pub(super) fn total_cost_note(result: &Inner) -> Option<String> {
     let together = &result.privacy_cost;
-    let others = match together.others {
+    let others = match together.other_runs {
         0 => return None,
         n => format!("the {}", pluralise(n, "other private run")),
     };
@@ -286,7 +287,7 @@ fn missing(result: &Inner) -> Vec<String> {
             "Stopped after {} of {}, which are kept. Run the same grid again to go on: finished \
              runs are not trained again.",
             format_count(done),
-            pluralise(result.all, "run")
+            pluralise(result.planned_runs, "run")
         ));
     }
     lines

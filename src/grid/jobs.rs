@@ -29,7 +29,7 @@ pub(super) fn run(
     let first = match scheduler.next_action()? {
         SchedulerAction::Train(work) => work,
         SchedulerAction::Stop => return Ok(true),
-        SchedulerAction::Wait | SchedulerAction::Done => return Ok(false),
+        SchedulerAction::Wait | SchedulerAction::Finish => return Ok(false),
     };
     let split = split()?;
     split.description.iter().for_each(|words| scheduler.note(words));
@@ -55,7 +55,7 @@ fn run_sequentially(
         work = match scheduler.next_action()? {
             SchedulerAction::Train(work) => work,
             SchedulerAction::Stop => return Ok(true),
-            SchedulerAction::Wait | SchedulerAction::Done => return Ok(false),
+            SchedulerAction::Wait | SchedulerAction::Finish => return Ok(false),
         };
     }
 }
@@ -63,7 +63,7 @@ fn run_sequentially(
 /// Message of a job to the thread that has the display and hands out the runs.
 enum Message {
     Event(RunEvent),
-    Ended(Result<Run>, f64),
+    Finished(Result<Run>, f64),
     Panicked(Box<dyn Any + Send>),
 }
 
@@ -104,7 +104,7 @@ fn run_in_parallel(
                 ) {
                     Ok(SchedulerAction::Train(work)) => work,
                     Ok(SchedulerAction::Wait) => break,
-                    Ok(SchedulerAction::Done) => {
+                    Ok(SchedulerAction::Finish) => {
                         is_over = true;
                         break;
                     }
@@ -130,7 +130,7 @@ fn run_in_parallel(
             let Some(work) = slots[job].work.clone() else { continue };
             match message {
                 Message::Event(said) => scheduler.handle_event(&work, said),
-                Message::Ended(run, seconds) => {
+                Message::Finished(run, seconds) => {
                     slots[job].work = None;
                     match scheduler.complete(&work, run, seconds) {
                         Ok(true) => {}
@@ -169,7 +169,7 @@ fn worker_loop(
             })
         };
         let message = match catch_unwind(AssertUnwindSafe(train)) {
-            Ok(run) => Message::Ended(run.flatten(), began.elapsed().as_secs_f64()),
+            Ok(run) => Message::Finished(run.flatten(), began.elapsed().as_secs_f64()),
             Err(panic) => Message::Panicked(panic),
         };
         if !send(message) {

@@ -68,12 +68,12 @@ impl GridProgress<'_> {
     /// at once and failed runs are counted: `5 of 12 runs, 2 at once, 1 failed, 42 s, …`.
     pub fn progress_line(&self) -> String {
         let left = match self.seconds_left {
-            Some(left) if self.done < self.all => {
+            Some(left) if self.completed < self.total => {
                 format!(", about {} left", format::seconds(left))
             }
             _ => String::new(),
         };
-        let (done, all) = (format_count(self.done), pluralise(self.all, "run"));
+        let (done, all) = (format_count(self.completed), pluralise(self.total, "run"));
         let number = |n: usize, least: usize, what: &str| {
             if n >= least { format!(", {} {what}", format_count(n)) } else { String::new() }
         };

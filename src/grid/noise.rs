@@ -54,7 +54,7 @@ fn pool(name: String, cells: &[CellResult], seeds: u64) -> Option<Pool> {
         GridFigure { cells: cells.iter().map(to_figure_cell).collect(), ..GridFigure::default() };
     let noise = figure.pooled_variance()?;
     let (threshold, deviation) = (noise.min_marked_difference(seeds), noise.deviation());
-    Some(Pool { name, threshold, deviation, freedom: noise.freedom })
+    Some(Pool { name, threshold, deviation, freedom: noise.degrees_of_freedom })
 }
 
 /// Returns the notes: a line per pool, then the rule.

@@ -7,9 +7,9 @@ use crate::Error;
 #[derive(Clone, Copy, Debug)]
 pub struct GridProgress<'a> {
     /// Number of runs that have ended, including restored and failed runs.
-    pub done: usize,
+    pub completed: usize,
     /// Number of all runs.
-    pub all: usize,
+    pub total: usize,
     /// Number of runs that are being trained at the moment.
     pub running: usize,
     /// Number of runs that have failed; they are among those that have ended.

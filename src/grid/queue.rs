@@ -14,9 +14,9 @@ use crate::{Error, Result};
 #[derive(Clone)]
 pub(crate) struct RunRequest {
     /// Position among all runs: seed by seed, and in the order of the cells.
-    pub(crate) order: usize,
+    pub(crate) index: usize,
     /// Index of the cell.
-    pub(crate) at: usize,
+    pub(crate) cell_index: usize,
     pub(crate) seed: u64,
     /// Id of the run in the run store. Cells may share a run.
     pub(crate) id: String,
@@ -27,14 +27,14 @@ pub(crate) struct RunRequest {
 /// Next item of a queue of runs.
 pub(crate) enum QueueItem {
     /// Run to train or to find in the store.
-    Work(Box<RunRequest>),
+    Run(Box<RunRequest>),
     /// Run that can't be planned: its order, cell, seed and error.
     Failed(usize, usize, u64, Error),
     /// Nothing before one of the runs in training has ended: the rest are the same runs in other
     /// cells.
     Wait,
     /// End of the queue: all runs were begun.
-    Done,
+    Exhausted,
 }
 
 /// The runs of an experiment, seed by seed, so that all cells have a first result early and the
@@ -71,7 +71,7 @@ impl<'a> RunQueue<'a> {
             };
             if let Some(at) = self.ready.iter().position(is_free) {
                 return Ok(match self.ready.remove(at) {
-                    Some(Ok(work)) => QueueItem::Work(Box::new(work)),
+                    Some(Ok(work)) => QueueItem::Run(Box::new(work)),
                     Some(Err((order, at, seed, error))) => {
                         QueueItem::Failed(order, at, seed, error)
                     }
@@ -79,7 +79,11 @@ impl<'a> RunQueue<'a> {
                 });
             }
             if self.seed == self.experiment.seeds {
-                return Ok(if self.ready.is_empty() { QueueItem::Done } else { QueueItem::Wait });
+                return Ok(if self.ready.is_empty() {
+                    QueueItem::Exhausted
+                } else {
+                    QueueItem::Wait
+                });
             }
             self.load_next_seed()?;
         }
@@ -105,7 +109,14 @@ impl<'a> RunQueue<'a> {
                     None => plan,
                 };
                 let id = run_id(&plan, &model, self.data)?;
-                Ok(RunRequest { order, at, seed, id, plan, model: model.clone() })
+                Ok(RunRequest {
+                    index: order,
+                    cell_index: at,
+                    seed,
+                    id,
+                    plan,
+                    model: model.clone(),
+                })
             });
             self.ready.push_back(work.map_err(|error| (order, at, seed, error)));
         }

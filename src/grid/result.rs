@@ -119,8 +119,8 @@ impl CellResult {
     pub fn badge(&self) -> Option<&'static str> {
         let of_run = |badge: &Badge| match badge {
             Badge::Proved => "proved",
-            Badge::Assumption(_) => "assumption",
-            Badge::None(_) => "none",
+            Badge::Conditional(_) => "assumption",
+            Badge::NoGuarantee(_) => "none",
         };
         let has = |badge: &&str| self.runs.iter().any(|run| of_run(&run.badge) == *badge);
         ["none", "assumption", "proved"].into_iter().find(has)
@@ -248,7 +248,7 @@ pub(super) struct Inner {
     pub(super) cells: Vec<CellResult>,
     pub(super) seeds: u64,
     /// Number of runs of the grid.
-    pub(super) all: usize,
+    pub(super) planned_runs: usize,
     pub(super) interrupted: bool,
     pub(super) privacy_cost: GridPrivacyCost,
     /// Index of the cell that others are compared with.
@@ -286,7 +286,7 @@ impl GridResult {
 
     /// Returns the number of runs of the grid, finished or not.
     pub(crate) fn planned_runs(&self) -> usize {
-        self.0.all
+        self.0.planned_runs
     }
 
     /// Returns whether the grid was interrupted before the last run.

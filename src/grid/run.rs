@@ -76,9 +76,14 @@ pub(crate) fn from_store(
         match scheduler.next_action()? {
             SchedulerAction::Train(work) => {
                 scheduler.running.remove(&work.id);
-                scheduler.record_failure(work.order, work.at, work.seed, &missing(&work.id));
+                scheduler.record_failure(
+                    work.index,
+                    work.cell_index,
+                    work.seed,
+                    &missing(&work.id),
+                );
             }
-            SchedulerAction::Wait | SchedulerAction::Done => break false,
+            SchedulerAction::Wait | SchedulerAction::Finish => break false,
             SchedulerAction::Stop => break true,
         }
     };
@@ -123,15 +128,15 @@ pub(super) struct GridScheduler<'a> {
     cells: Vec<CellResult>,
     /// Index of the cell and text of each error, by the order of the runs.
     errors: BTreeMap<usize, (usize, String)>,
-    done: usize,
-    all: usize,
+    completed: usize,
+    total: usize,
     /// Number of runs that are trained at once.
     pub(super) jobs: usize,
     /// Ids of the runs that are being trained.
     running: HashSet<String>,
     began: Instant,
     /// Number of runs trained by this call, and the sum of their seconds.
-    trained: (usize, f64),
+    trained_runs_and_seconds: (usize, f64),
     /// Private runs that were begun or found in the store, by the order of the runs.
     private_runs: BTreeMap<usize, PrivateRun>,
     /// Order of each of these runs, by its id.
@@ -149,7 +154,7 @@ pub(super) enum SchedulerAction {
     /// Waiting until a run has ended.
     Wait,
     /// End, after all runs have been begun.
-    Done,
+    Finish,
     /// Stop after an interrupt.
     Stop,
 }
@@ -182,12 +187,12 @@ impl<'a> GridScheduler<'a> {
             observer,
             interrupt: listening,
             errors: BTreeMap::new(),
-            done: 0,
-            all: possible * experiment.seeds as usize,
+            completed: 0,
+            total: possible * experiment.seeds as usize,
             jobs: 1,
             running: HashSet::new(),
             began: Instant::now(),
-            trained: (0, 0.0),
+            trained_runs_and_seconds: (0, 0.0),
             private_runs: BTreeMap::new(),
             order_by_id: HashMap::new(),
             shown_warnings: HashSet::new(),
@@ -209,7 +214,7 @@ impl<'a> GridScheduler<'a> {
             public_data: data.public().is_some(),
             cells,
             seeds: experiment.seeds,
-            all: experiment.len(),
+            planned_runs: experiment.len(),
             interrupted,
             privacy_cost: together,
             baseline: None,
@@ -228,13 +233,13 @@ impl<'a> GridScheduler<'a> {
                 return Ok(SchedulerAction::Stop);
             }
             let work = match self.queue.next(&self.running)? {
-                QueueItem::Work(work) => work,
+                QueueItem::Run(work) => work,
                 QueueItem::Failed(order, at, seed, error) => {
                     self.record_failure(order, at, seed, &error);
                     continue;
                 }
                 QueueItem::Wait => return Ok(SchedulerAction::Wait),
-                QueueItem::Done => return Ok(SchedulerAction::Done),
+                QueueItem::Exhausted => return Ok(SchedulerAction::Finish),
             };
             self.register_private_run(&work);
             match self.ledgers.load_charged_run(&work.id, &work.model) {
@@ -251,7 +256,7 @@ impl<'a> GridScheduler<'a> {
                     }
                     self.record_success(&work, &run);
                 }
-                Err(error) => self.record_failure(work.order, work.at, work.seed, &error),
+                Err(error) => self.record_failure(work.index, work.cell_index, work.seed, &error),
             }
         }
     }
@@ -260,11 +265,11 @@ impl<'a> GridScheduler<'a> {
     pub(super) fn handle_event(&mut self, work: &RunRequest, said: RunEvent) {
         match said {
             RunEvent::Note(words) => {
-                let cell = describe_cell(&self.cells[work.at]);
+                let cell = describe_cell(&self.cells[work.cell_index]);
                 self.observer.on_note(&format!("{cell}, seed {}: {words}", work.seed));
             }
             RunEvent::Step(step, steps) => {
-                let (progress, observer) = self.progress(work.at, work.seed, step, steps);
+                let (progress, observer) = self.progress(work.cell_index, work.seed, step, steps);
                 observer.on_progress(&progress);
             }
             RunEvent::Warning(error) => self.observer.on_warning(&error),
@@ -290,14 +295,17 @@ impl<'a> GridScheduler<'a> {
         match run {
             Ok(run) if run.is_interrupted() => return Ok(false),
             Ok(run) => {
-                self.trained = (self.trained.0 + 1, self.trained.1 + seconds);
+                self.trained_runs_and_seconds = (
+                    self.trained_runs_and_seconds.0 + 1,
+                    self.trained_runs_and_seconds.1 + seconds,
+                );
                 self.record_success(work, &run);
             }
             Err(error) => {
                 if error.kind() == ErrorKind::Device && work.plan.resolve_device().is_err() {
                     return Err(error.append_advice("finished runs are kept: run the grid again"));
                 }
-                self.record_failure(work.order, work.at, work.seed, &error);
+                self.record_failure(work.index, work.cell_index, work.seed, &error);
             }
         }
         Ok(true)
@@ -309,17 +317,17 @@ impl<'a> GridScheduler<'a> {
         if let Some(tried) = order.and_then(|order| self.private_runs.get_mut(order)) {
             tried.finished = Some(record.charged.clone());
         }
-        self.done += 1;
+        self.completed += 1;
         let summary = to_cell_run(work.seed, run, self.data.test().len());
-        let runs = &mut self.cells[work.at].runs;
+        let runs = &mut self.cells[work.cell_index].runs;
         let place = runs.partition_point(|other| other.seed < work.seed);
         runs.insert(place, summary.clone());
-        let (progress, observer) = self.progress(work.at, work.seed, 0, 0);
+        let (progress, observer) = self.progress(work.cell_index, work.seed, 0, 0);
         observer.on_run_end(&progress, Ok(&summary));
     }
 
     fn record_failure(&mut self, order: usize, at: usize, seed: u64, error: &Error) {
-        self.done += 1;
+        self.completed += 1;
         self.errors.insert(order, (at, format!("seed {seed}: {error}")));
         let (progress, observer) = self.progress(at, seed, 0, 0);
         observer.on_run_end(&progress, Err(error));
@@ -332,11 +340,11 @@ impl<'a> GridScheduler<'a> {
         step: u64,
         steps: u64,
     ) -> (GridProgress<'_>, &mut dyn GridObserver) {
-        let (runs, seconds) = self.trained;
+        let (runs, seconds) = self.trained_runs_and_seconds;
         let each = seconds / (runs * self.jobs) as f64;
         let progress = GridProgress {
-            done: self.done,
-            all: self.all,
+            completed: self.completed,
+            total: self.total,
             running: self.running.len(),
             failed: self.errors.len(),
             cell: &self.cells[at],
@@ -345,7 +353,7 @@ impl<'a> GridScheduler<'a> {
             steps,
             seconds: (!self.is_timeless).then(|| self.began.elapsed().as_secs_f64()),
             seconds_left: (runs > 0 && !self.is_timeless)
-                .then(|| each * (self.all - self.done) as f64),
+                .then(|| each * (self.total - self.completed) as f64),
             cells: &self.cells,
         };
         (progress, &mut *self.observer)
@@ -355,9 +363,9 @@ impl<'a> GridScheduler<'a> {
     fn register_private_run(&mut self, work: &RunRequest) {
         if work.plan.is_private() && !self.order_by_id.contains_key(&work.id) {
             let plan = work.plan.event();
-            self.order_by_id.insert(work.id.clone(), work.order);
+            self.order_by_id.insert(work.id.clone(), work.index);
             self.private_runs
-                .insert(work.order, PrivateRun { id: work.id.clone(), plan, finished: None });
+                .insert(work.index, PrivateRun { id: work.id.clone(), plan, finished: None });
         }
     }
 }

@@ -80,7 +80,7 @@ pub(super) fn run_points(cells: &[CellResult], coverage: Coverage) -> Vec<RunPoi
                 epsilon: run.epsilon,
                 target,
                 accuracy: run.accuracy?,
-                about: format!("{about}, seed {}", run.seed),
+                tooltip: format!("{about}, seed {}", run.seed),
                 coverage,
             })
         });

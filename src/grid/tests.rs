@@ -60,20 +60,20 @@ fn result(cells: Vec<CellResult>, seeds: u64) -> Inner {
         model: "linear".into(),
         test_examples: 1000,
         public_data: false,
-        all: cells.len() * seeds as usize,
+        planned_runs: cells.len() * seeds as usize,
         cells,
         seeds,
         interrupted: false,
         privacy_cost: GridPrivacyCost {
             delta: Delta(1e-5),
             runs: own,
-            open: 0,
-            own: vec![Event::Gaussian { noise_multiplier: 1.0, count: 1 }; own],
+            open_attempts: 0,
+            own_charges: vec![Event::Gaussian { noise_multiplier: 1.0, count: 1 }; own],
             stated: None,
-            spent: OnceLock::from(Ok(spent(5.25))),
-            others: 0,
+            own_cost: OnceLock::from(Ok(spent(5.25))),
+            other_runs: 0,
             account: LedgerState::default(),
-            all: OnceLock::from(Ok(spent(7.5))),
+            total_cost: OnceLock::from(Ok(spent(7.5))),
         },
         baseline: None,
         columns: Vec::new(),
@@ -226,25 +226,31 @@ fn costs_are_those_of_all_runs_together_and_choosing_is_not_free() {
     // What else is on record changes, and the same grid again is to say the same.
     let mut more = two_cells();
     for (others, words) in [(1, "the 1 other private run on"), (2, "the 2 other private runs on")] {
-        more.privacy_cost.others = others;
+        more.privacy_cost.other_runs = others;
         let said = of(more.clone()).on_record().unwrap();
         assert!(said.contains(words) && said.contains("epsilon 7.5 "), "{said}");
         assert_eq!(of(more.clone()).to_string(), of(two_cells()).to_string());
     }
     // Attempts that gave no run are in the sum, and said to be.
     let mut attempts = two_cells();
-    attempts.privacy_cost.own.extend(vec![Event::Gaussian { noise_multiplier: 1.0, count: 1 }; 2]);
+    attempts.privacy_cost.own_charges.extend(vec![
+        Event::Gaussian {
+            noise_multiplier: 1.0,
+            count: 1
+        };
+        2
+    ]);
     let notes = of(attempts.clone()).notes().join("\n");
     for words in ["Private runs: 4 on toys, and 2 other attempts", "best of these 4 runs"] {
         assert!(notes.contains(words), "{words}: {notes}");
     }
     assert!(!notes.contains("never said how far"), "{notes}");
-    attempts.privacy_cost.open = 1;
+    attempts.privacy_cost.open_attempts = 1;
     let notes = of(attempts).notes().join("\n");
     assert!(notes.contains("1 of these never said how far it came"), "{notes}");
     let kind = privacy::ErrorKind::Accounting;
     let refusal = privacy::Error::new(kind, "epsilon", "too much of it");
-    more.privacy_cost.spent = OnceLock::from(Err(refusal));
+    more.privacy_cost.own_cost = OnceLock::from(Err(refusal));
     let notes = of(more).notes().join("\n");
     assert!(notes.contains("what no accountant can say") && notes.contains("too much"), "{notes}");
     // One run chooses nothing; a run without privacy is no private run, and said to be none.
@@ -314,7 +320,7 @@ fn the_notes_have_the_cost_of_choosing_with_and_without_a_random_number_of_runs(
     let event = Event::poisson(0.01, 1.0, 500);
     let mut inner =
         result(vec![cell(0.0, Some(2.9), &[0.9; 10]), cell(0.5, Some(2.9), &[0.8; 10])], 10);
-    inner.privacy_cost.own = vec![event.clone(); 20];
+    inner.privacy_cost.own_charges = vec![event.clone(); 20];
     let best = [event.best_of(Trials::geometric(20.0))];
     let cost = TightestAccountant::new().epsilon(&best, Delta(1e-5)).unwrap().epsilon;
     let notes = of(inner.clone()).notes().join("\n");
@@ -324,7 +330,7 @@ fn the_notes_have_the_cost_of_choosing_with_and_without_a_random_number_of_runs(
         TightestAccountant::new().epsilon(&[event.repeated(20)], Delta(1e-5)).unwrap().epsilon;
     assert!(cost < 0.7 * all, "{cost} {all}");
     // Runs of different costs have no common bound.
-    inner.privacy_cost.own[0] = Event::poisson(0.01, 1.0, 400);
+    inner.privacy_cost.own_charges[0] = Event::poisson(0.01, 1.0, 400);
     let notes = of(inner).notes().join("\n");
     assert!(!notes.contains("would cost") && notes.contains("grid.select"), "{notes}");
 }
@@ -435,7 +441,7 @@ mod at_once {
 
     impl GridObserver for Most {
         fn on_progress(&mut self, progress: &GridProgress<'_>) {
-            assert!(progress.done + progress.running <= progress.all);
+            assert!(progress.completed + progress.running <= progress.total);
             self.running = self.running.max(progress.running);
         }
         fn on_run_end(&mut self, progress: &GridProgress<'_>, _: Result<&CellRun, &Error>) {

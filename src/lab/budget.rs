@@ -156,7 +156,7 @@ impl BudgetView {
     fn describe_further_run(&self) -> String {
         let Some(further) = self.largest_further_run() else { return "no further run".to_owned() };
         let noise = RoundedUp(further.noise_multiplier.0);
-        let like = match further.like_the_last {
+        let like = match further.reference_sampling {
             Some((rate, steps)) => {
                 let steps = format::pluralise(steps, "step");
                 format!("a run like the last one (sampling rate {}, {steps})", RoundedNearest(rate))

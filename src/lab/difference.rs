@@ -7,7 +7,7 @@ use crate::show::{Table, format, run_coverage};
 use crate::train::Run;
 
 /// Longest value in a cell.
-const LONGEST: usize = 60;
+const MAX_VALUE_LEN: usize = 60;
 /// Keys of a plan that are computed from private data, or repeat another key.
 const HIDDEN: [&str; 6] = ["hash", "data_hash", "sha256", "origin", "id", "run"];
 
@@ -115,8 +115,8 @@ fn short(value: &Value) -> String {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    if text.chars().count() > LONGEST {
-        text.chars().take(LONGEST - 1).chain(['…']).collect()
+    if text.chars().count() > MAX_VALUE_LEN {
+        text.chars().take(MAX_VALUE_LEN - 1).chain(['…']).collect()
     } else {
         text
     }

@@ -64,12 +64,12 @@ pub fn drawn_prior(data: &Dataset) -> DrawnPrior {
     let examples = if data.shape() == [3, 32, 32] { EXAMPLES.1 } else { EXAMPLES.0 };
     let data = data.clone();
     let (seed, device, new_head) = (None, None, false);
-    DrawnPrior { data, make, examples, epochs: DrawnPrior::EPOCHS, seed, device, new_head }
+    DrawnPrior { data, make, examples, epochs: DrawnPrior::DEFAULT_EPOCHS, seed, device, new_head }
 }
 
 impl DrawnPrior {
     /// The default number of passes over the drawn images.
-    pub const EPOCHS: f64 = 6.0;
+    pub const DEFAULT_EPOCHS: f64 = 6.0;
 
     /// Sets the model that is trained on the drawn images, which it is given;
     /// `models::papernot_cnn` by default. Give it a seed: without one, another prior is trained in

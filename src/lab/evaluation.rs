@@ -146,7 +146,7 @@ fn model_coverage(model: &Model) -> Coverage {
 fn run_model_coverage(run: &Run) -> Coverage {
     match (run_coverage(run.record()), run.badge()) {
         (Coverage::Public, _) => Coverage::Public,
-        (Coverage::NotCovered, _) | (_, Badge::None(_)) => Coverage::NotCovered,
+        (Coverage::NotCovered, _) | (_, Badge::NoGuarantee(_)) => Coverage::NotCovered,
         _ => Coverage::Covered,
     }
 }

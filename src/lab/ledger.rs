@@ -3,7 +3,9 @@
 use super::report::export::{self, ExportedDataSet};
 use crate::privacy::digits::RoundedDown;
 use crate::privacy::ledger::{ChargeRecord, LedgerState};
-use crate::privacy::{BudgetStatus, Ledger, NeighbouringRelation, PrivacyCost, STOPPING};
+use crate::privacy::{
+    BudgetStatus, Ledger, NeighbouringRelation, PrivacyCost, STOPPING_ASSUMPTION,
+};
 use crate::show::{MimeBundle, Table, format};
 use crate::store::{RunStore, home};
 use crate::{Result, file, privacy};
@@ -147,7 +149,7 @@ impl LedgerView {
         let cells = |(i, charge): (usize, &ChargeRecord)| {
             [
                 (i + 1).to_string(),
-                charge.at.clone(),
+                charge.started_at.clone(),
                 charge.note.clone(),
                 charge.event.to_string(),
                 charge.state().to_owned(),
@@ -204,7 +206,7 @@ impl LedgerView {
         } else {
             format!(
                 " {runs} {were} stopped early and {are} charged for the steps {they} took: this \
-                 holds if {STOPPING}."
+                 holds if {STOPPING_ASSUMPTION}."
             )
         };
         format!(
@@ -274,7 +276,7 @@ mod tests {
             assert!(said.contains(part), "{said}");
         }
         assert!(said.contains(&RoundedDown(spending.remaining()).to_string()), "{said}");
-        assert_eq!(view.epsilon("abc123"), spending.spent.epsilon);
+        assert_eq!(view.epsilon("abc123"), spending.cost.epsilon);
         assert!(!said.contains("abc123") && !view.bundle().html.unwrap().contains("abc123"));
 
         let path = folder.path().join("out/ledger.json");
@@ -285,7 +287,7 @@ mod tests {
         let data = &json["data_sets"][0];
         assert_eq!((&data["name"], data["runs"].as_array().unwrap().len()), (&"toys".into(), 2));
         let exported = data["epsilon"].as_f64().unwrap();
-        assert!((exported / spending.spent.epsilon - 1.0).abs() < 1e-12, "{exported}");
+        assert!((exported / spending.cost.epsilon - 1.0).abs() < 1e-12, "{exported}");
     }
 
     #[test]
@@ -300,7 +302,7 @@ mod tests {
         let view = ledger_in(&store).unwrap();
         let said = view.to_string();
         let stop = "1 run was stopped early and is charged for the steps it took";
-        for part in [stop, crate::privacy::STOPPING] {
+        for part in [stop, crate::privacy::STOPPING_ASSUMPTION] {
             assert!(said.contains(part), "{part} is not in:\n{said}");
         }
         let json: serde_json::Value = serde_json::from_str(&view.to_json().unwrap()).unwrap();

@@ -57,7 +57,7 @@ fn mask_in(store: &RunStore, recipe: &DpSnip, model: &Model, data: &Dataset) -> 
         ledger.record(&Entry::planned(&run, data.origin(), &event).with_note(note))?;
     }
     let mut dropout = [0; 8];
-    dropout.copy_from_slice(&seeds.masks[..8]);
+    dropout.copy_from_slice(&seeds.dropout[..8]);
     let seeds = (seeds.noise, u64::from_le_bytes(dropout));
     recipe.release(model, data, seeds, &run)
 }

@@ -244,7 +244,7 @@ fn epsilon_rows(plan: &Plan, spent: &PrivacyCost, delta: Delta, rows: &mut Rows)
     let others = compare_accountants(&releases, delta, plan.neighbouring());
     let others = others.iter().filter(|answer| answer.accountant != spent.accountant);
     let told = others.filter_map(|answer| {
-        let epsilon = format::eps(answer.spent.as_ref().ok()?.epsilon);
+        let epsilon = format::eps(answer.cost.as_ref().ok()?.epsilon);
         let name = &answer.accountant;
         let doubt = if answer.approximate { " (approximate)" } else { "" };
         Some(format!("{name} {epsilon}{doubt}"))

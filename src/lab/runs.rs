@@ -252,7 +252,7 @@ fn point(run: &RunSummary) -> Option<RunPoint> {
         epsilon: run.epsilon,
         target: None,
         accuracy: run.accuracy?,
-        about: format!("run {}, {}", run.id, format::pluralise(run.steps, "step")),
+        tooltip: format!("run {}, {}", run.id, format::pluralise(run.steps, "step")),
         coverage: Coverage::Unmarked,
     })
 }

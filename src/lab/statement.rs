@@ -68,7 +68,7 @@ fn describe_coordinates(
         said += &format!("; every step leaves out {dropping}");
     }
     said.push('.');
-    let private = !matches!(record.badge(mask), Badge::None(_));
+    let private = !matches!(record.badge(mask), Badge::NoGuarantee(_));
     if !released.is_empty() && private {
         let events = released.iter().map(Event::to_string).collect::<Vec<_>>().join("; then ");
         said += &format!(
@@ -179,15 +179,17 @@ impl Statement {
         let start: Vec<String> = start.into_iter().flatten().collect();
         let said = statement(&GuaranteeFacts {
             epsilon,
-            lower: spent.lower.filter(|_| own.is_none() && reaches_bound(&privacy.clip)),
+            lower_bound: spent
+                .lower_bound
+                .filter(|_| own.is_none() && reaches_bound(&privacy.clip)),
             delta: privacy.delta,
             accountant: spent.accountant,
             neighbouring: relation,
             unit: "one training example".into(),
             events: vec![last.clone()],
-            start: (!start.is_empty()).then(|| start.join("\n")),
+            initialisation: (!start.is_empty()).then(|| start.join("\n")),
             coordinates: describe_coordinates(record, mask, &of_mask),
-            bound: own.unwrap_or_else(|| describe_bound(privacy)),
+            clipping: own.unwrap_or_else(|| describe_bound(privacy)),
             count_noise: privacy.quantile.map(|quantile| quantile.count_noise),
             examples: plan.examples(),
             public_test: record.public_test,

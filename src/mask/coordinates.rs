@@ -66,7 +66,7 @@ pub(crate) struct TrainedCoordinates {
     /// Whether each parameter tensor is frozen; `None` if none is.
     frozen: Option<Vec<bool>>,
     selector: CoordinateSelector,
-    touched: Option<SelectionRecorder>,
+    recorder: Option<SelectionRecorder>,
     step: u64,
 }
 
@@ -133,7 +133,7 @@ impl TrainedCoordinates {
         let dropping = sparsity.and_then(|sparsity| sparsity.dropping);
         let selector = CoordinateSelector::new(mask.as_ref(), dropping, steps, seeds.dropping);
         let touched = dropping.map(|_| SelectionRecorder::new(steps));
-        Ok(Self { mask, trained, frozen, selector, touched, step: 0 })
+        Ok(Self { mask, trained, frozen, selector, recorder: touched, step: 0 })
     }
 
     /// Returns the initial network: that of the model, with zeros at the coordinates that a
@@ -164,7 +164,7 @@ impl TrainedCoordinates {
         }
         let mut selected = self.selector.next_selection(network)?;
         if let Some(frozen) = &self.frozen {
-            selected = match selected.filter(|_| self.touched.is_some()) {
+            selected = match selected.filter(|_| self.recorder.is_some()) {
                 Some(selected) => Some(Arc::new(selected.with_zeroed_tensors(frozen))),
                 // Without dropping, every step selects what is trained.
                 None => self.trained.clone(),
@@ -175,7 +175,7 @@ impl TrainedCoordinates {
 
     /// Records the selection of a step that was taken.
     pub fn record_step(&mut self, selected: Option<&CoordinateWeights>) {
-        if let (Some(touched), Some(selected)) = (&mut self.touched, selected) {
+        if let (Some(touched), Some(selected)) = (&mut self.recorder, selected) {
             touched.record(self.step, selected);
         }
         self.step += 1;
@@ -188,7 +188,7 @@ impl TrainedCoordinates {
 
     /// Returns the progress of the selections.
     pub fn state(&self) -> SelectionState {
-        let log = self.touched.clone().map(SelectionRecorder::into_log);
+        let log = self.recorder.clone().map(SelectionRecorder::into_log);
         SelectionState { steps: self.step, selector: self.selector.position(), log }
     }
 
@@ -196,7 +196,7 @@ impl TrainedCoordinates {
     pub fn restore(&mut self, selected: SelectionState) {
         self.step = selected.steps;
         self.selector.resume(selected.selector);
-        self.touched = selected.log.map(SelectionRecorder::from_log);
+        self.recorder = selected.log.map(SelectionRecorder::from_log);
     }
 
     /// Returns the coordinates that mask and freezing leave trainable; `None` for all.
@@ -206,6 +206,6 @@ impl TrainedCoordinates {
 
     /// Returns the mask of the run and the record of its selections.
     pub fn into_record(self) -> (Option<Mask>, Option<SelectionLog>) {
-        (self.mask, self.touched.map(SelectionRecorder::into_log))
+        (self.mask, self.recorder.map(SelectionRecorder::into_log))
     }
 }

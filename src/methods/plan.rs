@@ -415,7 +415,7 @@ impl Plan {
     /// # Errors
     /// As [`prepare_model`](Self::prepare_model).
     pub(crate) fn prepare_network(&self, network: &Network) -> Result<Network> {
-        let prepared = (self.descriptor()?.network)(self, network)?;
+        let prepared = (self.descriptor()?.prepare_network)(self, network)?;
         Ok(prepared.unwrap_or_else(|| network.clone()))
     }
     /// Returns the bound on one example's influence on the sum of a step, counted from 0, on the
@@ -478,7 +478,7 @@ impl Plan {
         let mask = self.sparsity().and_then(Sparsity::non_private_reason);
         let mask = mask.map(|why| format!("the mask: {why}"));
         let method = || match self.descriptor() {
-            Ok(descriptor) => (descriptor.not_covered)(self),
+            Ok(descriptor) => (descriptor.not_covered_reason)(self),
             Err(_) => Some(format!("this version does not know the method {}", self.method)),
         };
         mask.or_else(|| self.data_not_covered.clone())

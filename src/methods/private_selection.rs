@@ -111,7 +111,7 @@ impl PrivateSelection {
     fn candidates(&self) -> Vec<Box<dyn Method>> {
         let mut method = self.method.clone();
         if let Some(private) = method.privacy_settings_mut() {
-            private.best_of = Some(self.trials);
+            private.selection_trials = Some(self.trials);
         }
         let clipped = with_each(vec![method], &self.clips, |method, clip| {
             if let Some(private) = method.privacy_settings_mut() {

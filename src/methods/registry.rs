@@ -109,7 +109,7 @@ pub struct MethodDescriptor {
     /// Whether the releases of the method have noise.
     pub is_private: bool,
     /// Whether the method takes masks and gradient dropping.
-    pub is_sparse: bool,
+    pub supports_sparsity: bool,
     /// Function that creates the mechanism of a plan.
     pub mechanism: MakeMechanism,
     /// Function that creates the bound on one example's influence on the sum of a step; `None` for
@@ -124,10 +124,10 @@ pub struct MethodDescriptor {
     pub event: fn(&Plan, steps: u64) -> Event,
     /// Function that returns the network that the method trains, with other layers around the same
     /// parameters; `None` where it is that of the model.
-    pub network: fn(&Plan, &Network) -> Result<Option<Network>>,
+    pub prepare_network: fn(&Plan, &Network) -> Result<Option<Network>>,
     /// Function that returns the reason why the method has no guarantee with this plan although it
     /// adds noise, as a phrase.
-    pub not_covered: fn(&Plan) -> Option<String>,
+    pub not_covered_reason: fn(&Plan) -> Option<String>,
     /// Function that describes the bound on an example's gradient, as `clipped to L2 norm 1`,
     /// where that is not the plan's clip rule.
     pub bound_in_words: fn(&Plan) -> Option<String>,
@@ -139,7 +139,8 @@ pub struct MethodDescriptor {
     pub own: &'static [SettingSpec],
     /// Function that returns the epsilon that the method's paper claims for a number of steps with
     /// this mean clip threshold, where no proof supports it.
-    pub claim: fn(&Plan, steps: u64, mean_threshold: Option<f64>) -> Option<ClaimedEpsilon>,
+    pub published_claim:
+        fn(&Plan, steps: u64, mean_threshold: Option<f64>) -> Option<ClaimedEpsilon>,
 }
 
 /// Style in which figures draw the results of a method.
@@ -193,17 +194,17 @@ impl MethodDescriptor {
         summary: "per-example clipping and Gaussian noise (Abadi et al., 2016)",
         method: || Box::new(DpSgd::new()),
         is_private: true,
-        is_sparse: false,
+        supports_sparsity: false,
         mechanism: dp_sgd::build_mechanism,
         bound: dp_sgd::bound,
         event: dp_sgd::event,
-        network: |_, _| Ok(None),
-        not_covered: |_| None,
+        prepare_network: |_, _| Ok(None),
+        not_covered_reason: |_| None,
         bound_in_words: |_| None,
         takes_clip: true,
         style: FigureStyle::new(0, 0),
         own: &[],
-        claim: |_, _, _| None,
+        published_claim: |_, _, _| None,
     };
 }
 

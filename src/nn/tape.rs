@@ -92,7 +92,7 @@ impl Tape for NoTape {
 pub enum UpstreamClip {
     /// Clip of linear maps and convolutions: g is scaled down to `max_norm` in the smaller of the
     /// norms that are used.
-    Map {
+    LinearMap {
         /// Bound on the norm.
         max_norm: f64,
         /// Whether the norm √(Σ over channels (Σ over positions |g|)²) is used.
@@ -101,7 +101,7 @@ pub enum UpstreamClip {
         sqrt_m: Option<f64>,
     },
     /// Clip of embeddings: the sum over time of ‖gₜ‖₂ is scaled down to `max_norm`.
-    Lookup {
+    TokenLookup {
         /// Bound on the norm.
         max_norm: f64,
     },
@@ -111,7 +111,7 @@ impl UpstreamClip {
     /// Returns the bound on the norm.
     pub(crate) fn max_norm(&self) -> f64 {
         match *self {
-            Self::Map { max_norm, .. } | Self::Lookup { max_norm } => max_norm,
+            Self::LinearMap { max_norm, .. } | Self::TokenLookup { max_norm } => max_norm,
         }
     }
 
@@ -122,9 +122,9 @@ impl UpstreamClip {
         let l2 = |row: &[f32]| row.iter().map(|&g| f64::from(g).powi(2)).sum::<f64>().sqrt();
         let last = shape.last().copied().unwrap_or(1).max(1);
         match *self {
-            Self::Lookup { .. } => gradient.chunks(last).map(l2).sum(),
-            Self::Map { l15: false, sqrt_m, .. } => sqrt_m.unwrap_or(1.0) * l2(gradient),
-            Self::Map { l15: true, sqrt_m, .. } => {
+            Self::TokenLookup { .. } => gradient.chunks(last).map(l2).sum(),
+            Self::LinearMap { l15: false, sqrt_m, .. } => sqrt_m.unwrap_or(1.0) * l2(gradient),
+            Self::LinearMap { l15: true, sqrt_m, .. } => {
                 let (channels, is_image) = match *shape {
                     [channels, _, _] => (channels, true),
                     _ => (last, false),

@@ -13,7 +13,7 @@ pub struct TransferBuilder {
     model: Model,
     data: Dataset,
     /// The distribution of the new head; `None` for zeros.
-    head: Option<Initialisation>,
+    head_initialisation: Option<Initialisation>,
     seed: u64,
 }
 
@@ -43,7 +43,7 @@ impl Model {
     /// of a private run that starts from it assumes. The head depends on no data.
     pub fn transfer(&self, data: &Dataset) -> TransferBuilder {
         let (model, data, head) = (self.clone(), data.clone(), Some(Initialisation::default()));
-        TransferBuilder { model, data, head, seed: self.seed() }
+        TransferBuilder { model, data, head_initialisation: head, seed: self.seed() }
     }
 }
 
@@ -58,14 +58,14 @@ impl TransferBuilder {
     /// Sets the distribution of the new head's parameters. The default is
     /// [`Initialisation::Uniform`].
     pub fn initialisation(mut self, initialisation: Initialisation) -> Self {
-        self.head = Some(initialisation);
+        self.head_initialisation = Some(initialisation);
         self
     }
 
     /// Starts the new head at zero: all classes are equally likely at first, and the layers
     /// below it get no gradient in the first step.
     pub fn zero_head(mut self) -> Self {
-        self.head = None;
+        self.head_initialisation = None;
         self
     }
 
@@ -76,7 +76,7 @@ impl TransferBuilder {
     /// with fewer than two classes, and data whose examples do not fit the layers: other channels,
     /// a size that gives the linear layers another number of inputs, a larger vocabulary.
     pub fn build(self) -> Result<Model> {
-        let Self { model, data, head, seed } = self;
+        let Self { model, data, head_initialisation: head, seed } = self;
         let failed = |why: String, fix: &str| {
             let what = format!("the transfer of {} to {}", model.name(), data.name());
             Error::new(ErrorKind::Model, what, why).fix(fix)

@@ -108,7 +108,7 @@ fn one_row_each(verb: &str, value: &BatchTensor, n: usize) -> Result<()> {
 /// fingerprints.
 pub(super) fn behaviour_fingerprint(own: &UserModule, shape: &[usize]) -> Result<Vec<u8>> {
     let device = Device::flex();
-    let module = &UserModule(own.0.apply(super::user_module::ModuleOp::To(device.clone())));
+    let module = &UserModule(own.0.apply(super::user_module::ModuleOp::ToDevice(device.clone())));
     let of = Subject { module, shape, device: &device };
     let mut bytes = Vec::new();
     for scale in SCALES {

@@ -88,7 +88,7 @@ pub(super) type ModuleField = (Vec<PathSegment>, FieldContent);
 #[derive(Clone, Debug)]
 pub(super) enum ModuleOp {
     Fork(Device),
-    To(Device),
+    ToDevice(Device),
     Train,
     Valid,
     Materialize,
@@ -158,7 +158,7 @@ impl<M: Module + Forward + Sync + 'static> UserModuleOps for M {
         let module = self.clone();
         Arc::new(match change {
             ModuleOp::Fork(device) => module.fork(&device),
-            ModuleOp::To(device) => module.to_device(&device),
+            ModuleOp::ToDevice(device) => module.to_device(&device),
             ModuleOp::Train => module.train(),
             ModuleOp::Valid => module.valid(),
             ModuleOp::Materialize => module.materialize(),
@@ -184,7 +184,7 @@ impl Module for UserModule {
     }
 
     fn to_device(self, device: &Device) -> Self {
-        Self(self.0.apply(ModuleOp::To(device.clone())))
+        Self(self.0.apply(ModuleOp::ToDevice(device.clone())))
     }
 
     fn train(self) -> Self {

@@ -14,12 +14,12 @@ use crate::device::host::tensor_to_vec;
 use crate::{Error, ErrorKind, Result};
 
 /// Burn's layers that have a counterpart in this library.
-const KNOWN: [&str; 7] =
+const SUPPORTED_BURN_LAYERS: [&str; 7] =
     ["Linear", "Conv2d", "GroupNorm", "LayerNorm", "Embedding", "Lstm", "BiLstm"];
 
 /// Burn's other layers with parameters, for the messages only: a parameter that is not reported to
 /// the tape is refused in any case.
-const UNKNOWN: [&str; 18] = [
+const UNSUPPORTED_BURN_LAYERS: [&str; 18] = [
     "InstanceNorm",
     "RmsNorm",
     "Conv1d",
@@ -71,7 +71,7 @@ impl Model {
 #[derive(Default)]
 struct SiteRecorder {
     sites: Vec<(ParameterSite, Vec<usize>)>,
-    places: usize,
+    call_count: usize,
 }
 
 impl Tape for SiteRecorder {
@@ -86,12 +86,12 @@ impl Tape for SiteRecorder {
         output: BatchTensor,
     ) -> BatchTensor {
         self.sites.push((site, output.dims()[1..].to_vec()));
-        self.places += 1;
+        self.call_count += 1;
         output
     }
 
     fn layer_call_count(&self) -> usize {
-        self.places
+        self.call_count
     }
 
     fn record_summed_layer(&mut self, _place: usize, site: ParameterSite, input: BatchTensor) {
@@ -284,8 +284,8 @@ fn find_field_problems(own: &UserModule, recorder: &SiteRecorder) -> Vec<String>
             continue;
         }
         let inside_ours = path.iter().any(|(name, container)| is_wrapped_layer(name, container));
-        let foreign = types.iter().find(|name| UNKNOWN.contains(name));
-        let burns = types.iter().find(|name| KNOWN.contains(name));
+        let foreign = types.iter().find(|name| UNSUPPORTED_BURN_LAYERS.contains(name));
+        let burns = types.iter().find(|name| SUPPORTED_BURN_LAYERS.contains(name));
         match (foreign, burns) {
             _ if inside_ours => tell(layer, "its forward pass is never called".to_owned()),
             (Some(name), _) => tell(layer, format!("Burn's {name} has no counterpart here")),

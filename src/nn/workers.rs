@@ -18,7 +18,7 @@ thread_local! {
 /// Burn's operations run parallel work in the pool of the calling thread. A pool of one thread
 /// keeps a job from waiting for another job, or from stealing its work while it holds a lock of
 /// the autodiff graph.
-static FREE: Mutex<Vec<ThreadPool>> = Mutex::new(Vec::new());
+static IDLE_POOLS: Mutex<Vec<ThreadPool>> = Mutex::new(Vec::new());
 
 /// Pools that belong to one call. Runs of a grid that are trained at the same time take pools of
 /// their own, as many as each may use threads, and give them back.
@@ -28,7 +28,7 @@ impl PoolLease {
     /// Takes this many pools, and starts new ones where too few are free.
     fn acquire(count: usize) -> Result<Self> {
         let mut taken = {
-            let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut free = IDLE_POOLS.lock().unwrap_or_else(PoisonError::into_inner);
             let rest = free.len().saturating_sub(count);
             Self(free.split_off(rest))
         };
@@ -41,7 +41,7 @@ impl PoolLease {
 
 impl Drop for PoolLease {
     fn drop(&mut self) {
-        FREE.lock().unwrap_or_else(PoisonError::into_inner).append(&mut self.0);
+        IDLE_POOLS.lock().unwrap_or_else(PoisonError::into_inner).append(&mut self.0);
     }
 }
 

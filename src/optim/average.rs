@@ -186,11 +186,11 @@ impl AverageState {
         let paths = self.network.paths();
         let copies = self.copies.iter().enumerate().flat_map(|(k, copy)| {
             let named = move |(path, array): (&String, &DeviceArray)| {
-                (format!("{path}.{k}"), StateValues::Each(array.clone()))
+                (format!("{path}.{k}"), StateValues::PerCoordinate(array.clone()))
             };
             paths.iter().zip(copy).map(named)
         });
-        let steps = ("steps".to_owned(), StateValues::Same(self.steps as f64));
+        let steps = ("steps".to_owned(), StateValues::Uniform(self.steps as f64));
         std::iter::once(steps).chain(copies).collect()
     }
 
@@ -209,12 +209,14 @@ impl AverageState {
         });
         let mut values = values.into_iter();
         let steps = values.next().and_then(|(name, steps)| match steps {
-            StateValues::Same(steps) if name == "steps" => Some(steps as u64),
+            StateValues::Uniform(steps) if name == "steps" => Some(steps as u64),
             _ => None,
         });
         let arrays =
             values.zip(names).map(|((name, values), (expected, parameter))| match values {
-                StateValues::Each(array) if name == expected && array.len() == parameter.len() => {
+                StateValues::PerCoordinate(array)
+                    if name == expected && array.len() == parameter.len() =>
+                {
                     Some(array)
                 }
                 _ => None,
@@ -261,8 +263,8 @@ fn mix(average: &mut [DeviceArray], parameters: Vec<Tensor<1>>, keep: f64) {
         formula,
         len: average.len(),
         targets: [Target::InPlace(average)],
-        inputs: [Input::Each(parameters.slice())],
-        touched: None,
+        inputs: [Input::PerCoordinate(parameters.slice())],
+        update_mask: None,
     });
     elementwise::apply_on_host(work.collect());
 }
@@ -270,8 +272,9 @@ fn mix(average: &mut [DeviceArray], parameters: Vec<Tensor<1>>, keep: f64) {
 fn mix_on_device(formula: Mix, average: &mut [DeviceArray], parameters: Vec<Tensor<1>>) {
     for (average, parameter) in average.iter_mut().zip(parameters) {
         let (len, device) = (average.len(), parameter.device());
-        let old = [Lanes::Each(average.to_tensor(&device))];
-        let [new] = elementwise::apply_on_device(&formula, old, [Lanes::Each(parameter)], None);
+        let old = [Lanes::PerCoordinate(average.to_tensor(&device))];
+        let [new] =
+            elementwise::apply_on_device(&formula, old, [Lanes::PerCoordinate(parameter)], None);
         *average = DeviceArray::from_tensor(new.tensor(len, &device));
     }
 }

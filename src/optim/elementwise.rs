@@ -24,22 +24,22 @@ pub(super) trait Formula<const S: usize, const I: usize>: Copy + Send {
 /// An array that a formula changes on the host.
 pub(super) enum Target<'a> {
     /// The same value for all coordinates. The result is dropped.
-    Same(f64),
+    Uniform(f64),
     /// Old values that are replaced by new ones.
     InPlace(&'a mut [f32]),
     /// Old values, and the place for the new ones. Every new value is written.
-    Moved { old: &'a [f32], new: &'a mut [MaybeUninit<f32>] },
+    OutOfPlace { old: &'a [f32], new: &'a mut [MaybeUninit<f32>] },
 }
 
 /// An array that a formula reads on the host.
 #[derive(Clone, Copy)]
 pub(super) enum Input<'a> {
     /// The same value for all coordinates.
-    Same(f64),
+    Uniform(f64),
     /// One value per coordinate.
-    Each(&'a [f32]),
+    PerCoordinate(&'a [f32]),
     /// This value at coordinates of nonzero weight, zero elsewhere.
-    Where(f64, &'a [f32]),
+    Masked(f64, &'a [f32]),
 }
 
 /// The arrays of one tensor, or of a part of it. Where `touched` is zero, targets keep their old
@@ -48,7 +48,7 @@ pub(super) struct ElementwiseJob<'a, F, const S: usize, const I: usize> {
     pub formula: F,
     pub targets: [Target<'a>; S],
     pub inputs: [Input<'a>; I],
-    pub touched: Option<&'a [f32]>,
+    pub update_mask: Option<&'a [f32]>,
     pub len: usize,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn apply_on_device<F: Formula<S, I>, const S: usize, const I: usize>(
     let ([len], device) = (touched.dims(), touched.device());
     std::array::from_fn(|k| {
         let [old, new] = [&arrays[k], &new[k]].map(|lanes| lanes.tensor(len, &device));
-        Lanes::Each(old.mask_where(touched.clone(), new))
+        Lanes::PerCoordinate(old.mask_where(touched.clone(), new))
     })
 }
 
@@ -106,7 +106,7 @@ vectorised! {
                 }
             }
             for (target, array) in block.targets.into_iter().zip(&arrays) {
-                target.store(array, block.touched);
+                target.store(array, block.update_mask);
             }
         }
     }
@@ -122,7 +122,7 @@ impl<'a, F: Copy, const S: usize, const I: usize> ElementwiseJob<'a, F, S, I> {
             formula: self.formula,
             targets: self.targets.each_mut().map(|target| target.take(len)),
             inputs: self.inputs.each_mut().map(|input| input.take(len)),
-            touched: self.touched.as_mut().map(|touched| first(touched, len)),
+            update_mask: self.update_mask.as_mut().map(|touched| first(touched, len)),
             len,
         }
     }
@@ -132,10 +132,10 @@ impl<'a> Target<'a> {
     #[inline(always)]
     fn take(&mut self, len: usize) -> Target<'a> {
         match self {
-            Self::Same(value) => Target::Same(*value),
+            Self::Uniform(value) => Target::Uniform(*value),
             Self::InPlace(values) => Target::InPlace(first_mut(values, len)),
-            Self::Moved { old, new } => {
-                Target::Moved { old: first(old, len), new: first_mut(new, len) }
+            Self::OutOfPlace { old, new } => {
+                Target::OutOfPlace { old: first(old, len), new: first_mut(new, len) }
             }
         }
     }
@@ -143,16 +143,16 @@ impl<'a> Target<'a> {
     #[inline(always)]
     fn load(&self, block: &mut [f64; BLOCK]) {
         match self {
-            Self::Same(value) => block.fill(*value),
+            Self::Uniform(value) => block.fill(*value),
             Self::InPlace(values) => load(values, block),
-            Self::Moved { old, .. } => load(old, block),
+            Self::OutOfPlace { old, .. } => load(old, block),
         }
     }
 
     #[inline(always)]
     fn store(self, block: &[f64; BLOCK], touched: Option<&[f32]>) {
         match (self, touched) {
-            (Self::Same(_), _) => {}
+            (Self::Uniform(_), _) => {}
             (Self::InPlace(values), None) => {
                 values.iter_mut().zip(block).for_each(|(new, value)| *new = *value as f32);
             }
@@ -161,10 +161,10 @@ impl<'a> Target<'a> {
                     *new = if *touched == 0.0 { *new } else { *value as f32 };
                 }
             }
-            (Self::Moved { new, .. }, None) => {
+            (Self::OutOfPlace { new, .. }, None) => {
                 new.iter_mut().zip(block).for_each(|(new, value)| _ = new.write(*value as f32));
             }
-            (Self::Moved { old, new }, Some(touched)) => {
+            (Self::OutOfPlace { old, new }, Some(touched)) => {
                 let values = old.iter().zip(block).zip(touched);
                 for (new, ((old, value), touched)) in new.iter_mut().zip(values) {
                     new.write(if *touched == 0.0 { *old } else { *value as f32 });
@@ -178,18 +178,18 @@ impl<'a> Input<'a> {
     #[inline(always)]
     fn take(&mut self, len: usize) -> Input<'a> {
         match self {
-            Self::Same(value) => Input::Same(*value),
-            Self::Each(values) => Input::Each(first(values, len)),
-            Self::Where(value, weights) => Input::Where(*value, first(weights, len)),
+            Self::Uniform(value) => Input::Uniform(*value),
+            Self::PerCoordinate(values) => Input::PerCoordinate(first(values, len)),
+            Self::Masked(value, weights) => Input::Masked(*value, first(weights, len)),
         }
     }
 
     #[inline(always)]
     fn load(&self, block: &mut [f64; BLOCK]) {
         match self {
-            Self::Same(value) => block.fill(*value),
-            Self::Each(values) => load(values, block),
-            Self::Where(value, weights) => {
+            Self::Uniform(value) => block.fill(*value),
+            Self::PerCoordinate(values) => load(values, block),
+            Self::Masked(value, weights) => {
                 for (block, weight) in block.iter_mut().zip(*weights) {
                     *block = if *weight == 0.0 { 0.0 } else { *value };
                 }

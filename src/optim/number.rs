@@ -38,8 +38,8 @@ impl Number for f64 {
 // There are a few per tensor, all of them short-lived.
 #[allow(clippy::large_enum_variant)]
 pub(super) enum Lanes {
-    Same(f64),
-    Each(Tensor<1>),
+    Uniform(f64),
+    PerCoordinate(Tensor<1>),
 }
 
 impl Lanes {
@@ -47,8 +47,8 @@ impl Lanes {
     /// are on.
     pub(super) fn tensor(&self, len: usize, device: &Device) -> Tensor<1> {
         match self {
-            Self::Same(number) => Tensor::full([len], *number, device),
-            Self::Each(numbers) => numbers.clone(),
+            Self::Uniform(number) => Tensor::full([len], *number, device),
+            Self::PerCoordinate(numbers) => numbers.clone(),
         }
     }
 }
@@ -59,10 +59,10 @@ macro_rules! operator {
             type Output = Self;
             fn $method(self, other: Self) -> Self {
                 match (self, other) {
-                    (Self::Same(a), Self::Same(b)) => Self::Same(a $operator b),
-                    (Self::Same(a), Self::Each(b)) => Self::Each(a $operator b),
-                    (Self::Each(a), Self::Same(b)) => Self::Each(a $operator b),
-                    (Self::Each(a), Self::Each(b)) => Self::Each(a $operator b),
+                    (Self::Uniform(a), Self::Uniform(b)) => Self::Uniform(a $operator b),
+                    (Self::Uniform(a), Self::PerCoordinate(b)) => Self::PerCoordinate(a $operator b),
+                    (Self::PerCoordinate(a), Self::Uniform(b)) => Self::PerCoordinate(a $operator b),
+                    (Self::PerCoordinate(a), Self::PerCoordinate(b)) => Self::PerCoordinate(a $operator b),
                 }
             }
         }
@@ -76,28 +76,28 @@ operator!(Div, div, /);
 impl Add<f64> for Lanes {
     type Output = Self;
     fn add(self, other: f64) -> Self {
-        self + Self::Same(other)
+        self + Self::Uniform(other)
     }
 }
 
 impl Mul<f64> for Lanes {
     type Output = Self;
     fn mul(self, other: f64) -> Self {
-        self * Self::Same(other)
+        self * Self::Uniform(other)
     }
 }
 
 impl Number for Lanes {
     fn sqrt(self) -> Self {
         match self {
-            Self::Same(number) => Self::Same(number.sqrt()),
-            Self::Each(numbers) => Self::Each(numbers.sqrt()),
+            Self::Uniform(number) => Self::Uniform(number.sqrt()),
+            Self::PerCoordinate(numbers) => Self::PerCoordinate(numbers.sqrt()),
         }
     }
     fn at_least(self, bound: f64) -> Self {
         match self {
-            Self::Same(number) => Self::Same(number.at_least(bound)),
-            Self::Each(numbers) => Self::Each(numbers.clamp_min(bound)),
+            Self::Uniform(number) => Self::Uniform(number.at_least(bound)),
+            Self::PerCoordinate(numbers) => Self::PerCoordinate(numbers.clamp_min(bound)),
         }
     }
 }

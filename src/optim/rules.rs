@@ -94,7 +94,7 @@ impl Formula<2, INPUTS> for Momentum {
 pub(super) struct Adam {
     pub descent: Descent,
     pub moments: AdamParams,
-    pub unbiased: bool,
+    pub subtracts_noise_variance: bool,
 }
 
 impl Rule<5> for Adam {
@@ -115,14 +115,14 @@ impl Formula<5, INPUTS> for Adam {
     ) -> [N; 5] {
         let AdamParams { beta1, beta2, epsilon } = self.moments;
         let square = gradient.clone() * gradient.clone();
-        let square = if self.unbiased { square - variance } else { square };
+        let square = if self.subtracts_noise_variance { square - variance } else { square };
         let first = first * beta1 + gradient * (1.0 - beta1);
         let second = second * beta2 + square * (1.0 - beta2);
         let first_weight = first_weight * beta1 + (1.0 - beta1);
         let second_weight = second_weight * beta2 + (1.0 - beta2);
         let mean = first.clone() / first_weight.clone();
         let spread = second.clone() / second_weight.clone();
-        let spread = if self.unbiased {
+        let spread = if self.subtracts_noise_variance {
             spread.at_least(epsilon * epsilon).sqrt()
         } else {
             spread.sqrt() + epsilon

@@ -77,7 +77,7 @@ impl OptimizerState {
             |entry: &Gradient| Descent { rate, decay: if decays(entry) { decay } else { 0.0 } };
         let unbiased = matches!(optimizer, Optimizer::DpAdamBc(_));
         // The other rules ignore the noise.
-        let without_noise = StepSettings { noise_std: None, selected: None, ..*step };
+        let without_noise = StepSettings { noise_std: None, noise_mask: None, ..*step };
         let step = if unbiased { step } else { &without_noise };
         match optimizer {
             Optimizer::Sgd { momentum: 0.0 } if momentum.is_none() => {
@@ -91,7 +91,11 @@ impl OptimizerState {
             }
             Optimizer::Adam(moments) | Optimizer::AdamW(moments) | Optimizer::DpAdamBc(moments) => {
                 let moments = AdamParams { beta1: momentum.unwrap_or(moments.beta1), ..moments };
-                let rule = |entry: &_| Adam { descent: descent(entry), moments, unbiased };
+                let rule = |entry: &_| Adam {
+                    descent: descent(entry),
+                    moments,
+                    subtracts_noise_variance: unbiased,
+                };
                 self.step_by(rule, network, gradient, step)
             }
         }
@@ -163,7 +167,7 @@ impl OptimizerState {
             return Err(other_parameters("a gradient"));
         }
         if self.tensors.is_empty() {
-            let start = |slot: &Slot| (slot.name.to_owned(), StateValues::Same(0.0));
+            let start = |slot: &Slot| (slot.name.to_owned(), StateValues::Uniform(0.0));
             let initial = |entry: &Gradient| TensorState {
                 path: entry.path.clone(),
                 arrays: R::STATE.iter().map(start).collect(),
@@ -197,7 +201,7 @@ impl OptimizerState {
         let work = tensors.enumerate().map(|(index, (((state, old), new), entry))| {
             let (formula, len) = (rule(entry), old.slice().len());
             for ((_, values), slot) in state.arrays.iter_mut().zip(R::STATE) {
-                if step.touched.is_some() || !slot.shared {
+                if step.update_mask.is_some() || !slot.shared {
                     values.expand(len);
                 }
             }
@@ -206,20 +210,23 @@ impl OptimizerState {
             let shared: [f64; S] = formula.apply(shared, [0.0; INPUTS]);
             let state = state.arrays.iter_mut().zip(&shared[1..]);
             let state = state.map(|((_, values), next)| values.target(*next));
-            let variance = match step.selected {
-                None => Input::Same(step.variance(index)),
+            let variance = match step.noise_mask {
+                None => Input::Uniform(step.variance(index)),
                 Some(selected) => {
-                    Input::Where(step.variance(index), &selected.entries()[index].values)
+                    Input::Masked(step.variance(index), &selected.entries()[index].values)
                 }
             };
             ElementwiseJob {
                 formula,
                 targets: arrays(
-                    Target::Moved { old: old.slice(), new: &mut new.spare_capacity_mut()[..len] },
+                    Target::OutOfPlace {
+                        old: old.slice(),
+                        new: &mut new.spare_capacity_mut()[..len],
+                    },
                     state,
                 ),
-                inputs: [Input::Each(&entry.values), variance],
-                touched: step.touched.map(|touched| &touched.entries()[index].values[..]),
+                inputs: [Input::PerCoordinate(&entry.values), variance],
+                update_mask: step.update_mask.map(|touched| &touched.entries()[index].values[..]),
                 len,
             }
         });

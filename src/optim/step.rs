@@ -22,16 +22,16 @@ pub struct StepSettings<'a> {
     /// gradient without noise. Only DP-AdamBC uses it.
     pub noise_std: Option<&'a [f64]>,
     /// The coordinates whose gradient has noise, as zeros and ones; `None` for all.
-    pub selected: Option<&'a CoordinateWeights>,
+    pub noise_mask: Option<&'a CoordinateWeights>,
     /// The coordinates that the step may change, as zeros and ones; `None` for all. Parameters and
     /// state keep their bits at the others.
-    pub touched: Option<&'a CoordinateWeights>,
+    pub update_mask: Option<&'a CoordinateWeights>,
 }
 
 impl StepSettings<'_> {
     /// Creates a step on all coordinates, with the rule's momentum and a gradient without noise.
     pub fn new(learning_rate: f64) -> Self {
-        Self { learning_rate, momentum: None, noise_std: None, selected: None, touched: None }
+        Self { learning_rate, momentum: None, noise_std: None, noise_mask: None, update_mask: None }
     }
 
     /// Computes the variance of the noise in the coordinates of a tensor.
@@ -42,7 +42,7 @@ impl StepSettings<'_> {
     pub(super) fn check(&self, network: &Network, gradient: &Gradients) -> Result<()> {
         check_not_negative("learning_rate", self.learning_rate)?;
         self.momentum.map_or(Ok(()), check_momentum)?;
-        for weights in [self.selected, self.touched].into_iter().flatten() {
+        for weights in [self.noise_mask, self.update_mask].into_iter().flatten() {
             weights.check(network)?;
         }
         let Some(noise_std) = self.noise_std else { return Ok(()) };

@@ -82,8 +82,12 @@ fn step(
     selected: Option<&CoordinateWeights>,
 ) -> Network {
     let noise_std = vec![0.1; gradient.entries.len()];
-    let step =
-        StepSettings { noise_std: Some(&noise_std), selected, touched, ..StepSettings::new(0.05) };
+    let step = StepSettings {
+        noise_std: Some(&noise_std),
+        noise_mask: selected,
+        update_mask: touched,
+        ..StepSettings::new(0.05)
+    };
     optimizer.step(network, gradient, &step).unwrap()
 }
 

@@ -105,7 +105,7 @@ fn a_run_without_a_seed_goes_on_with_its_own_noise() -> Result<()> {
     assert!(said.contains("charged already"), "{said}");
     assert_eq!(project.store().ledger(&project.data)?.events()?.len(), 1);
     assert!(!project.checkpoint().exists());
-    let Badge::Assumption(what) = run.badge() else { panic!("{}", run.badge()) };
+    let Badge::Conditional(what) = run.badge() else { panic!("{}", run.badge()) };
     assert!(what.starts_with("no result of a copy of its checkpoint"), "{what}");
     let statement = run.statement().to_string();
     assert!(statement.contains("went on after step 4"), "{statement}");

@@ -127,20 +127,20 @@ fn not_stored(error: Error) -> Error {
 pub(crate) struct PrechargedAttempt<'a> {
     /// Whether another process may have taken steps under the same entry that were rounded
     /// differently.
-    pub(crate) other_bits: bool,
+    pub(crate) inexact_repeat: bool,
     /// Folder of the run if one with other results is stored.
-    pub(crate) aside: &'a Path,
+    pub(crate) conflict_path: &'a Path,
 }
 
 /// Outcome of a run that another process has charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PrechargedOutcome {
     /// Run that was put into the store.
-    Published,
+    Stored,
     /// Run whose id and results were already in the store.
-    Known,
+    AlreadyStored,
     /// Run that was set aside, because one with other results is in the store.
-    Aside,
+    Conflicting,
     /// Run that was interrupted after `taken` further steps and is not stored. With checkpoints it
     /// goes on from there.
     Interrupted { taken: u64 },
@@ -166,17 +166,17 @@ pub(crate) fn train_precharged(
             taken: run.record().steps.saturating_sub(first),
         });
     }
-    let run = if grant.other_bits { run.with_inexact_repetition() } else { run };
-    let published = store.publish(&run, &show::run_files(&run), grant.aside)?;
+    let run = if grant.inexact_repeat { run.with_inexact_repetition() } else { run };
+    let published = store.publish(&run, &show::run_files(&run), grant.conflict_path)?;
     if let Some(keeper) = keeper
         && let Err(error) = keeper.remove()
     {
         observer.on_warning(&error);
     }
     Ok(match published {
-        PublishOutcome::First => PrechargedOutcome::Published,
-        PublishOutcome::Equal => PrechargedOutcome::Known,
-        PublishOutcome::Aside => PrechargedOutcome::Aside,
+        PublishOutcome::New => PrechargedOutcome::Stored,
+        PublishOutcome::Identical => PrechargedOutcome::AlreadyStored,
+        PublishOutcome::Conflicting => PrechargedOutcome::Conflicting,
     })
 }
 

@@ -3,7 +3,7 @@
 use super::axis::Axis;
 use super::font;
 use super::format::to_single_line;
-use super::layout::{MARGIN, SMALL, text_style, tiny};
+use super::layout::{MARGIN, SMALL_SIZE, text_style, tiny};
 use super::page::{Drawing, FigureCard};
 use super::palette::{self, Rgb};
 use super::scene::{Align, Rect};
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 const WIDTH: f64 = 760.0;
 /// Height of a bar.
-const BAR: f64 = 11.0;
+const BAR_HEIGHT: f64 = 11.0;
 /// Length of the shortest bar: tiny values stay visible.
 const SHORTEST: f64 = 1.5;
 
@@ -60,7 +60,7 @@ impl Drawing for Bars {
         };
         let rows: Vec<Row> = self.rows.iter().map(row).collect();
         let gap = if is_single { 8.0 } else { 12.0 };
-        let height = self.kinds.len() as f64 * BAR + gap;
+        let height = self.kinds.len() as f64 * BAR_HEIGHT + gap;
         let at_end = self.rows.iter().flat_map(|(_, bars)| bars).filter(|_| !is_single);
         let room = at_end.map(|bar| width(&bar.texts.join(", "))).fold(5.0, f64::max);
         let plot = frame(page, &rows, height, &self.axis, room);
@@ -72,7 +72,7 @@ impl Drawing for Bars {
         for (r, (_, bars)) in self.rows.iter().enumerate() {
             let top = plot.top + r as f64 * height + gap / 2.0;
             for (i, (bar, (_, colour))) in bars.iter().zip(&self.kinds).enumerate() {
-                let (from, to) = (top + i as f64 * BAR, top + (i + 1) as f64 * BAR);
+                let (from, to) = (top + i as f64 * BAR_HEIGHT, top + (i + 1) as f64 * BAR_HEIGHT);
                 let end = plot.left + bar.value.map_or(0.0, length);
                 let (top, bottom) = (from.round(), (to - 1.0).round());
                 if end > plot.left {
@@ -83,7 +83,7 @@ impl Drawing for Bars {
                 } else {
                     (bar.texts.join(", "), palette::MUTED)
                 };
-                let style = text_style(SMALL - 1.0, false, ink, Align::Left);
+                let style = text_style(SMALL_SIZE - 1.0, false, ink, Align::Left);
                 page.scene.text((end + 5.0, (from + to) / 2.0), text, style);
             }
         }
@@ -107,7 +107,7 @@ pub(super) struct Row {
 }
 
 fn width(text: &str) -> f64 {
-    font::text_width(text, SMALL, false)
+    font::text_width(text, SMALL_SIZE, false)
 }
 
 /// Draws the names and columns of rows, and the grid of an axis between them. Returns the area for
@@ -119,13 +119,13 @@ pub(super) fn frame(
     axis: &Axis,
     room: f64,
 ) -> Rect {
-    let ink = |colour, align| text_style(SMALL, false, colour, align);
+    let ink = |colour, align| text_style(SMALL_SIZE, false, colour, align);
     let names = rows.iter().map(|row| width(&row.name)).fold(40.0, f64::max).min(230.0);
     let left = (MARGIN + names + 8.0).round();
     let top = page.top + 4.0;
     let middle = |r: usize| top + (r as f64 + 0.5) * height;
     for (r, row) in rows.iter().enumerate() {
-        let name = font::truncate_to_width(&to_single_line(&row.name), SMALL, false, names);
+        let name = font::truncate_to_width(&to_single_line(&row.name), SMALL_SIZE, false, names);
         page.scene.text((left - 8.0, middle(r)), name, ink(palette::INK, Align::Right));
     }
     let mut right = page.scene.width - MARGIN;

@@ -216,8 +216,8 @@ pub struct Panel {
     pub(super) unit: Unit,
     pub(super) log: bool,
     pub(super) from_zero: bool,
-    pub(super) values_are: Option<String>,
-    pub(super) mark: Option<ReferenceLine>,
+    pub(super) value_label: Option<String>,
+    pub(super) x_marker: Option<ReferenceLine>,
     pub(super) slider: bool,
     coverage: Coverage,
 }
@@ -284,13 +284,16 @@ impl Panel {
     /// Marks a value of x by a dashed vertical line with a label. The values beside the names of
     /// the series are then those of the points nearest to it instead of the last ones.
     pub fn values_at(self, x: f64, label: impl Into<String>) -> Self {
-        Self { mark: is_drawable(x).then(|| ReferenceLine { at: x, label: label.into() }), ..self }
+        Self {
+            x_marker: is_drawable(x).then(|| ReferenceLine { at: x, label: label.into() }),
+            ..self
+        }
     }
 
     /// Sets the description of the values beside the names, where series have a
     /// [`summary`](Series::summary): `means of 8 batches`.
     pub fn value_label(self, text: impl Into<String>) -> Self {
-        Self { values_are: Some(text.into()), ..self }
+        Self { value_label: Some(text.into()), ..self }
     }
 
     /// Returns the series in order.

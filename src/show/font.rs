@@ -11,14 +11,14 @@ use tiny_skia::{Path, PathBuilder};
 
 /// Font family of SVG documents. A viewer without DejaVu Sans uses Verdana, whose advance widths
 /// differ by a few percent.
-pub(super) const FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
+pub(super) const FONT_FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
 
 /// Line height of DejaVu Sans (ascender - descender) in ems. `ab_glyph` scales by the line height;
 /// SVG and our own metrics use the em.
-const LINE_PER_EM: f64 = (1901.0 + 483.0) / 2048.0;
+const LINE_HEIGHT_EM: f64 = (1901.0 + 483.0) / 2048.0;
 
 /// x-height in ems. Text is centred on it, as in the SVG.
-pub(super) const X_HEIGHT: f64 = 0.547;
+pub(super) const X_HEIGHT_EM: f64 = 0.547;
 
 /// Size of the em in which text is measured and its outlines are placed.
 const EM: f64 = 1000.0;
@@ -34,7 +34,7 @@ fn face(bold: bool) -> Option<&'static FontRef<'static>> {
 /// Returns the glyphs of `text` with their left ends, and the right end of the last, all in
 /// thousandths of an em.
 fn placed(text: &str, face: &FontRef<'_>) -> (Vec<(GlyphId, f32)>, f32) {
-    let scaled = face.as_scaled(PxScale::from((EM * LINE_PER_EM) as f32));
+    let scaled = face.as_scaled(PxScale::from((EM * LINE_HEIGHT_EM) as f32));
     let (mut glyphs, mut x) = (Vec::new(), 0.0);
     for letter in text.chars() {
         let id = scaled.glyph_id(letter);

@@ -1,6 +1,6 @@
 //! Histograms on a logarithmic axis, with a threshold.
 
-use super::layout::{SMALL, fit_x_axis, muted, tiny};
+use super::layout::{SMALL_SIZE, fit_x_axis, muted, tiny};
 use super::multiples::{PanelHead, areas, columns};
 use super::page::{Drawing, FigureCard};
 use super::palette::{self, Rgb};
@@ -42,7 +42,7 @@ impl Histograms {
     /// Draws the plot of a panel with its axis, below its header.
     fn draw_plot(&self, scene: &mut Scene, area: Rect, histogram: &Histogram) {
         let tallest = format::format_count(histogram.max_count());
-        let left = area.left + font::text_width(&tallest, SMALL - 1.0, false) + 6.0;
+        let left = area.left + font::text_width(&tallest, SMALL_SIZE - 1.0, false) + 6.0;
         let bottom = area.bottom - 36.0;
         let plot = Rect { left, top: bottom - self.height(), bottom, ..area };
         histogram.draw(scene, plot, self.threshold);
@@ -147,7 +147,7 @@ impl Histogram {
         for (value, label) in &x.ticks {
             let at = (area.left + x.position(*value) * area.width()).round();
             scene.fill(under(at, at + 1.0, 4.0), palette::AXIS);
-            let half = font::text_width(label, SMALL - 1.0, false) / 2.0;
+            let half = font::text_width(label, SMALL_SIZE - 1.0, false) / 2.0;
             let at = at.min(area.right + 8.0 - half).max(area.left - 8.0 + half);
             scene.text((at, base + 12.0), label, tiny(Align::Middle));
         }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 /// the edges of lines and letters are changed: frequent colours are in the palette themselves.
 const TOLERANCE: u8 = 16;
 /// Number of pixels that a colour needs to be in the palette exactly.
-const FREQUENT: usize = 64;
+const EXACT_MIN_PIXELS: usize = 64;
 
 /// A palette of at most 256 colours and the index of each pixel.
 pub(super) struct IndexedImage {
@@ -28,7 +28,7 @@ impl IndexedImage {
         let mut index: HashMap<[u8; 3], u8> = HashMap::new();
         let (mut palette, mut pixels) = (Vec::new(), Vec::with_capacity(rgb.len() / 3));
         for run in runs() {
-            let is_frequent = counts[&run[0]] >= FREQUENT;
+            let is_frequent = counts[&run[0]] >= EXACT_MIN_PIXELS;
             let colour = if is_frequent { run[0] } else { run[0].map(rounded) };
             let at = match index.get(&colour) {
                 Some(at) => *at,
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn frequent_colours_are_exact_and_rare_ones_close() {
         let mut rgb = [[255, 255, 255]; 1000].concat();
-        rgb.extend([[254, 254, 254]; FREQUENT].concat());
+        rgb.extend([[254, 254, 254]; EXACT_MIN_PIXELS].concat());
         rgb.extend([[0, 0, 0]; 200].concat());
         // A ramp of single pixels, as at the edge of a letter.
         rgb.extend((0..=255u8).flat_map(|grey| [grey, grey, grey]));

@@ -13,8 +13,8 @@ use super::series::{Series, extent};
 
 pub(super) const MARGIN: f64 = 18.0;
 const GAP: f64 = 28.0;
-pub(super) const TITLE: f64 = 15.0;
-pub(super) const SMALL: f64 = 11.0;
+pub(super) const TITLE_SIZE: f64 = 15.0;
+pub(super) const SMALL_SIZE: f64 = 11.0;
 
 pub(super) fn text_style(size: f64, bold: bool, colour: Rgb, align: Align) -> TextStyle {
     TextStyle { size, bold, colour, align }
@@ -22,12 +22,12 @@ pub(super) fn text_style(size: f64, bold: bool, colour: Rgb, align: Align) -> Te
 
 /// Returns the style of remarks and names of axes.
 pub(super) fn muted(align: Align) -> TextStyle {
-    text_style(SMALL, false, palette::MUTED, align)
+    text_style(SMALL_SIZE, false, palette::MUTED, align)
 }
 
 /// Returns the style of the labels of small plots.
 pub(super) fn tiny(align: Align) -> TextStyle {
-    text_style(SMALL - 1.0, false, palette::MUTED, align)
+    text_style(SMALL_SIZE - 1.0, false, palette::MUTED, align)
 }
 
 /// Columns and sizes of a chart.
@@ -64,8 +64,8 @@ pub(super) fn layout_chart(chart: &Chart) -> Scene {
         .collect();
     if chart.stacked {
         // Plots that share their x axis are aligned.
-        let room = plans.iter().map(|plan| plan.tick_room).fold(0.0, f64::max);
-        plans.iter_mut().for_each(|plan| plan.tick_room = room);
+        let room = plans.iter().map(|plan| plan.tick_label_width).fold(0.0, f64::max);
+        plans.iter_mut().for_each(|plan| plan.tick_label_width = room);
     }
     let mut page = FigureCard::new(width, &chart.head());
     let x_name = if chart.x_label.is_empty() { 0.0 } else { 17.0 };
@@ -81,7 +81,7 @@ pub(super) fn layout_chart(chart: &Chart) -> Scene {
             let left = MARGIN + column as f64 * (panel_width + GAP);
             plan.draw(&mut page.scene, left, top);
             let (from, to) = (top + head, top + head + plot_height);
-            let (left, right) = (left + plan.tick_room, left + panel_width);
+            let (left, right) = (left + plan.tick_label_width, left + panel_width);
             let area = Rect { left, top: from, right, bottom: to };
             let x = fit_x_axis(x_axis, chart.x_log, area.width());
             plot::draw(&mut page.scene, plan.panel, area, &x, &plan.y);
@@ -89,7 +89,7 @@ pub(super) fn layout_chart(chart: &Chart) -> Scene {
                 let middle = (area.left + area.right) / 2.0;
                 let label = font::truncate_to_width(
                     &to_single_line(&chart.x_label),
-                    SMALL,
+                    SMALL_SIZE,
                     false,
                     area.width(),
                 );
@@ -136,7 +136,10 @@ pub(super) fn fit_x_axis((low, high): (f64, f64), log: bool, width: f64) -> Axis
 }
 
 pub(super) fn max_tick_label_width(axis: &Axis) -> f64 {
-    axis.ticks.iter().map(|(_, label)| font::text_width(label, SMALL, false)).fold(0.0, f64::max)
+    axis.ticks
+        .iter()
+        .map(|(_, label)| font::text_width(label, SMALL_SIZE, false))
+        .fold(0.0, f64::max)
 }
 
 /// Returns the value axis of a panel.

@@ -22,8 +22,13 @@ pub struct LiveDisplay {
 impl LiveDisplay {
     /// Creates a new display. It shows nothing before the first frame.
     pub fn new() -> Self {
-        let state =
-            DisplayState { id: unique_id(), shown: false, finished: false, due: None, held: None };
+        let state = DisplayState {
+            id: unique_id(),
+            shown: false,
+            finished: false,
+            next_due: None,
+            pending_frame: None,
+        };
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
@@ -36,7 +41,7 @@ impl LiveDisplay {
         if state.is_due() {
             state.send(frame, false);
         } else {
-            state.held = Some(frame.clone());
+            state.pending_frame = Some(frame.clone());
         }
     }
 
@@ -75,22 +80,22 @@ struct DisplayState {
     id: String,
     shown: bool,
     finished: bool,
-    due: Option<Instant>,
-    held: Option<MimeBundle>,
+    next_due: Option<Instant>,
+    pending_frame: Option<MimeBundle>,
 }
 
 impl DisplayState {
     fn is_due(&self) -> bool {
-        self.due.is_none_or(|due| Instant::now() >= due)
+        self.next_due.is_none_or(|due| Instant::now() >= due)
     }
 
     fn send(&mut self, bundle: &MimeBundle, last: bool) {
-        self.held = None;
+        self.pending_frame = None;
         let frame = FrameKind { id: Some(&self.id), is_update: self.shown, stays: last };
         let start = Instant::now();
         sink::show(frame, bundle);
         self.shown = true;
-        self.due = Some(
+        self.next_due = Some(
             Instant::now()
                 + delay_after_frame(
                     bundle.approximate_size(),
@@ -103,7 +108,7 @@ impl DisplayState {
 
 impl Drop for DisplayState {
     fn drop(&mut self) {
-        if let Some(frame) = self.held.take() {
+        if let Some(frame) = self.pending_frame.take() {
             self.send(&frame, true);
         }
     }

@@ -5,9 +5,9 @@ use super::table::cell;
 use super::{Coverage, NOT_COVERED, Table};
 
 /// Number of characters in a line of a LaTeX page, at the size of its tables.
-const LINE: usize = 92;
+const LATEX_LINE_CHARS: usize = 92;
 /// Width in characters above which columns of text are wrapped in LaTeX.
-const WIDE: usize = 34;
+const LATEX_WRAP_CHARS: usize = 34;
 
 impl Table {
     /// Formats the table as Markdown with pipes, as GitHub and Pandoc read it. The caption is a
@@ -71,10 +71,12 @@ impl Table {
             cells.map(|row| cell(row, c).chars().count()).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..self.column_count()).map(width).collect();
-        let is_wide = |c: usize| widths[c] > WIDE && !self.is_numeric(c);
+        let is_wide = |c: usize| widths[c] > LATEX_WRAP_CHARS && !self.is_numeric(c);
         let wide = (0..widths.len()).filter(|&c| is_wide(c)).count().max(1);
         let fixed: usize = (0..widths.len()).filter(|&c| !is_wide(c)).map(|c| widths[c] + 2).sum();
-        let share = LINE.saturating_sub(fixed).max(LINE / 5) as f64 / LINE as f64 / wide as f64;
+        let share = LATEX_LINE_CHARS.saturating_sub(fixed).max(LATEX_LINE_CHARS / 5) as f64
+            / LATEX_LINE_CHARS as f64
+            / wide as f64;
         let column = |c: usize| match (self.is_numeric(c), is_wide(c)) {
             (true, _) => "r".to_owned(),
             (_, true) => format!("p{{{share:.2}\\linewidth}}"),

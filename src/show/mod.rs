@@ -62,7 +62,7 @@ pub use observed::{LiveRun, run_figure};
 pub(crate) use observed::{figure_from_record, replay, run_coverage, run_files};
 pub use run::{RunSnapshot, run_bundle, run_chart};
 pub use series::Series;
-pub(crate) use sink::CELL_VARIABLES;
+pub(crate) use sink::CELL_ENV_VARS;
 #[doc(hidden)]
 pub use sink::begin_cell;
 pub(crate) use sink::display_value;

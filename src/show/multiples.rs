@@ -1,7 +1,7 @@
 //! Small multiples: panels of one kind in rows, each with a header.
 
 use super::font;
-use super::layout::{MARGIN, SMALL, muted, text_style, tiny};
+use super::layout::{MARGIN, SMALL_SIZE, muted, text_style, tiny};
 use super::page::FigureCard;
 use super::palette;
 use super::scene::{Align, Rect, Scene};
@@ -66,13 +66,13 @@ impl PanelHead {
     /// Draws the header at the upper edge of a panel.
     pub(super) fn draw(&self, scene: &mut Scene, area: Rect) {
         let y = area.top + 7.0;
-        let room = area.width() - font::text_width(&self.size, SMALL, false) - 10.0;
-        let title = font::truncate_to_width(&self.title, SMALL + 0.5, true, room);
-        let bold = text_style(SMALL + 0.5, true, palette::INK, Align::Left);
+        let room = area.width() - font::text_width(&self.size, SMALL_SIZE, false) - 10.0;
+        let title = font::truncate_to_width(&self.title, SMALL_SIZE + 0.5, true, room);
+        let bold = text_style(SMALL_SIZE + 0.5, true, palette::INK, Align::Left);
         scene.text((area.left, y), title, bold);
         scene.text((area.right, y), &self.size, muted(Align::Right));
         for (i, remark) in self.remarks.iter().enumerate() {
-            let remark = font::truncate_to_width(remark, SMALL - 1.0, false, area.width());
+            let remark = font::truncate_to_width(remark, SMALL_SIZE - 1.0, false, area.width());
             let at = (area.left, y + LINE * (i + 1) as f64);
             scene.text(at, remark, tiny(Align::Left));
         }

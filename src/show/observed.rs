@@ -7,7 +7,7 @@ use crate::train::{Curve, Ending, Observer, Progress, Run, RunRecord};
 use std::time::Duration;
 
 /// Frames of a replay and the time that each is shown.
-const REPLAY: (u32, Duration) = (8, Duration::from_millis(130));
+const REPLAY_FRAMES: (u32, Duration) = (8, Duration::from_millis(130));
 
 /// Live drawing of a run while it is trained, in one place of the notebook.
 #[derive(Default)]
@@ -54,7 +54,7 @@ pub(crate) fn replay(run: &Run) {
     if sink::replaces_frames() {
         for frame in replay_frames(run) {
             live.update(&frame);
-            std::thread::sleep(REPLAY.1);
+            std::thread::sleep(REPLAY_FRAMES.1);
         }
     }
     live.finish(&run_figure(run));
@@ -63,8 +63,8 @@ pub(crate) fn replay(run: &Run) {
 fn replay_frames(run: &Run) -> impl Iterator<Item = MimeBundle> {
     let (title, curve) = (run_title(run.record()), finished_curve(run));
     let steps = run.record().steps as f64;
-    (1..REPLAY.0).map(move |frame| {
-        let part = curve.up_to((steps * f64::from(frame) / f64::from(REPLAY.0)).floor());
+    (1..REPLAY_FRAMES.0).map(move |frame| {
+        let part = curve.up_to((steps * f64::from(frame) / f64::from(REPLAY_FRAMES.0)).floor());
         run_bundle(&title, &part, false)
     })
 }
@@ -129,7 +129,7 @@ fn record_curve(record: &RunRecord, shown_again: Option<String>) -> RunSnapshot 
         steps_taken: record.steps as f64,
         seconds: record.publishable_seconds(),
         ended: true,
-        shown_again,
+        trained_on: shown_again,
         warning: join_warnings(
             plan,
             divergence.map(|warning| format!("{warning} (now {})", plan.learning_rate())),
@@ -152,7 +152,7 @@ fn plan_curve(plan: &Plan, curve: &Curve, coverage: Coverage) -> RunSnapshot {
         loss: curve.series(|p| p.loss),
         test_accuracy: curve.series(|p| p.test_accuracy),
         epsilon: curve.series(|p| p.epsilon),
-        threshold: curve.series(|p| p.threshold),
+        clip_threshold: curve.series(|p| p.threshold),
         target_epsilon: plan.privacy().and_then(|privacy| privacy.target).map(|e| e.0),
         total_steps: plan.steps() as f64,
         private: plan.is_private(),
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_replay_takes_about_a_second_and_its_curve_grows() -> crate::Result<()> {
-        let total = REPLAY.1 * REPLAY.0;
+        let total = REPLAY_FRAMES.1 * REPLAY_FRAMES.0;
         assert!(total > Duration::from_millis(800) && total < Duration::from_millis(1500));
         let data = data::glyphs_with(40, 10, 5)?;
         let model = models::linear(&data).seed(1).build()?;

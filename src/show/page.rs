@@ -3,14 +3,14 @@
 use super::font;
 use super::format::to_single_line;
 use super::head::draw_badge;
-use super::layout::{MARGIN, SMALL, TITLE, muted, text_style};
+use super::layout::{MARGIN, SMALL_SIZE, TITLE_SIZE, muted, text_style};
 use super::palette::{self, Rgb};
 use super::scene::{Align, Rect, Scene};
 use super::{Coverage, Figure, NOT_COVERED, Table, vega};
 use serde_json::{Value, json};
 
-const LINE: f64 = 16.0;
-const SWATCH: f64 = 11.0;
+const LINE_HEIGHT: f64 = 16.0;
+const SWATCH_SIZE: f64 = 11.0;
 
 /// The header of a figure, which also begins its text format.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +51,7 @@ impl FigureHeader {
         let warning = Some(format!("Warning: {}", self.warning));
         let warning = warning.filter(|_| !self.warning.is_empty());
         let texts = self.notes.iter().chain(&warning);
-        let wrapped = texts.flat_map(|text| font::wrap_to_width(text, SMALL, false, room));
+        let wrapped = texts.flat_map(|text| font::wrap_to_width(text, SMALL_SIZE, false, room));
         let remark = remark.map(str::to_owned);
         let lines: Vec<String> = badge.into_iter().chain(wrapped).chain(remark).collect();
         let mut title = json!({ "text": self.title, "subtitle": lines });
@@ -131,38 +131,39 @@ impl FigureCard {
 
     fn draw_header(&mut self, head: &FigureHeader) {
         let room = self.content_width();
-        let bold = text_style(TITLE, true, palette::INK, Align::Left);
-        let title = font::wrap_to_width(&head.title, TITLE, true, room);
+        let bold = text_style(TITLE_SIZE, true, palette::INK, Align::Left);
+        let title = font::wrap_to_width(&head.title, TITLE_SIZE, true, room);
         for line in title.into_iter().filter(|line| !line.is_empty()) {
             self.scene.text((MARGIN, self.top), line, bold);
             self.top += 21.0;
         }
-        for note in head.notes.iter().flat_map(|note| font::wrap_to_width(note, SMALL, false, room))
+        for note in
+            head.notes.iter().flat_map(|note| font::wrap_to_width(note, SMALL_SIZE, false, room))
         {
             self.scene.text((MARGIN, self.top), note, muted(Align::Left));
-            self.top += LINE;
+            self.top += LINE_HEIGHT;
         }
         if head.is_not_covered() {
             self.top += 3.0;
             draw_badge(&mut self.scene, NOT_COVERED, MARGIN, self.top, room);
-            self.top += LINE + 4.0;
+            self.top += LINE_HEIGHT + 4.0;
         }
         self.draw_warning(&head.warning, room);
         let mut x = MARGIN;
         for (i, (colour, meaning)) in head.key.iter().enumerate() {
-            let wide = SWATCH + 6.0 + font::text_width(meaning, SMALL, false);
+            let wide = SWATCH_SIZE + 6.0 + font::text_width(meaning, SMALL_SIZE, false);
             if i > 0 && x + wide > MARGIN + room {
                 x = MARGIN;
-                self.top += LINE;
+                self.top += LINE_HEIGHT;
             }
-            let (top, y) = ((self.top - SWATCH / 2.0).round(), self.top);
-            let area = Rect { left: x, top, right: x + SWATCH, bottom: top + SWATCH };
+            let (top, y) = ((self.top - SWATCH_SIZE / 2.0).round(), self.top);
+            let area = Rect { left: x, top, right: x + SWATCH_SIZE, bottom: top + SWATCH_SIZE };
             self.scene.framed_rect(area, *colour, palette::AXIS);
-            let ink = text_style(SMALL, false, palette::INK, Align::Left);
-            self.scene.text((x + SWATCH + 6.0, y), meaning, ink);
+            let ink = text_style(SMALL_SIZE, false, palette::INK, Align::Left);
+            self.scene.text((x + SWATCH_SIZE + 6.0, y), meaning, ink);
             x += wide + 18.0;
         }
-        self.top += if head.key.is_empty() { 0.0 } else { LINE };
+        self.top += if head.key.is_empty() { 0.0 } else { LINE_HEIGHT };
     }
 
     fn draw_warning(&mut self, warning: &str, room: f64) {
@@ -170,17 +171,17 @@ impl FigureCard {
         if warning.is_empty() {
             return;
         }
-        let lines = font::wrap_to_width(warning, SMALL, false, room - 2.0 * PADDING);
-        let top = (self.top - LINE / 2.0).round();
-        let bottom = top + LINE * lines.len() as f64 + PADDING;
+        let lines = font::wrap_to_width(warning, SMALL_SIZE, false, room - 2.0 * PADDING);
+        let top = (self.top - LINE_HEIGHT / 2.0).round();
+        let bottom = top + LINE_HEIGHT * lines.len() as f64 + PADDING;
         let area = Rect { left: MARGIN, top, right: MARGIN + room, bottom };
         self.scene.framed_rect(area, palette::BADGE, palette::BADGE_EDGE);
         for (i, line) in lines.into_iter().enumerate() {
-            let style = text_style(SMALL, false, palette::BADGE_INK, Align::Left);
-            let y = top + (PADDING + LINE) / 2.0 + LINE * i as f64;
+            let style = text_style(SMALL_SIZE, false, palette::BADGE_INK, Align::Left);
+            let y = top + (PADDING + LINE_HEIGHT) / 2.0 + LINE_HEIGHT * i as f64;
             self.scene.text((MARGIN + PADDING, y), line, style);
         }
-        self.top = bottom + LINE;
+        self.top = bottom + LINE_HEIGHT;
     }
 
     /// Returns the finished drawing with its lower edge at `bottom`.

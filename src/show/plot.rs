@@ -5,15 +5,15 @@ use super::chart::{Panel, ReferenceLine};
 use super::font;
 use super::format::to_single_line;
 use super::head::marked_point;
-use super::layout::{SMALL, muted, text_style};
+use super::layout::{SMALL_SIZE, muted, text_style};
 use super::palette::{self, Rgb};
 use super::scene::{Align, Point, Rect, Scene};
 use super::series::Series;
 
 /// Maximum number of error bars of a series.
 const MOST_BARS: usize = 400;
-const THICK: f64 = 1.75;
-const FINE: f64 = 1.0;
+const LINE_WIDTH: f64 = 1.75;
+const THIN_LINE_WIDTH: f64 = 1.0;
 /// Tolerance in page units: a line or a point at the edge of the plot is inside it.
 const TOLERANCE: f64 = 0.5;
 const NO_DATA: &str = "no data yet";
@@ -29,7 +29,7 @@ pub(super) const SHAPES: [(&str, &[Point]); 6] = [
     ("triangle-down", &[(0.0, 4.4), (4.0, -3.0), (-4.0, -3.0)]),
 ];
 /// Number of markers along each line of a panel with several.
-const MARKERS: usize = 5;
+const MARKERS_PER_LINE: usize = 5;
 
 /// Draws the plot of a panel into `area`.
 pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Rect, x: &Axis, y: &Axis) {
@@ -53,7 +53,7 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Rect, x: &Axis, y: &A
 /// Draws in the middle of the plot the message that there is nothing to draw yet.
 fn no_data(scene: &mut Scene, area: &Rect) {
     let (x, y) = ((area.left + area.right) / 2.0, (area.top + area.bottom) / 2.0);
-    let style = text_style(SMALL + 1.0, false, palette::MUTED, Align::Middle);
+    let style = text_style(SMALL_SIZE + 1.0, false, palette::MUTED, Align::Middle);
     let half = font::text_width(NO_DATA, style.size, false) / 2.0 + 6.0;
     let point = Rect { left: x, top: y, right: x, bottom: y };
     scene.fill(point.grown(half, 9.0), palette::CARD);
@@ -70,8 +70,11 @@ fn draw_series(
     let (series, of) = (&panel.series[i], panel.series.len());
     let (colour, shape) = (colour(panel, i), marker_index(panel, i));
     let is_line = series.errors.is_empty() && !series.unconnected;
-    let map =
-        map.shifted_by(if is_line || series.in_place { 0.0 } else { series_offset(i, panel) });
+    let map = map.shifted_by(if is_line || series.without_offset {
+        0.0
+    } else {
+        series_offset(i, panel)
+    });
     if !series.band {
         draw_error_bars(scene, series, &map, panel.log, colour);
     }
@@ -82,23 +85,30 @@ fn draw_series(
             drawn.push(map.contains_with_tolerance(&curve.points));
             continue;
         }
-        raw.push(draw_line(scene, &map, &curve.raw, palette::tint(colour, 0.38), FINE, false));
+        raw.push(draw_line(
+            scene,
+            &map,
+            &curve.raw,
+            palette::tint(colour, 0.38),
+            THIN_LINE_WIDTH,
+            false,
+        ));
         let (colour, width) = line_style(series, colour);
         drawn.push(draw_line(scene, &map, &curve.points, colour, width, series.approximate));
     }
-    let stands_for = match panel.mark {
+    let stands_for = match panel.x_marker {
         Some(_) => {
             marked_point(panel, series).and_then(|p| map.contains_with_tolerance(&[p]).pop())
         }
         None => drawn.iter().flatten().last().copied(),
     };
-    if series.marked && !series.bare {
+    if series.marked && !series.without_markers {
         drawn.iter().flatten().for_each(|&at| draw_marker(scene, at, shape, colour));
-    } else if of > 1 && !series.bare {
+    } else if of > 1 && !series.without_markers {
         draw_markers(scene, &drawn, &map, stands_for, (i, of), (shape, colour));
     }
     // A series with a marker at every point needs no end mark.
-    if let Some(at) = stands_for.filter(|_| !series.marked && !series.bare) {
+    if let Some(at) = stands_for.filter(|_| !series.marked && !series.without_markers) {
         draw_end_marker(scene, at, &map, if of > 1 { shape } else { 0 }, colour);
     }
     raw.extend(drawn);
@@ -117,12 +127,12 @@ pub(super) fn draw_line_sample(
     let colour = colour(panel, i);
     if panel.series[i].approximate {
         // Two dashes, left and right of the marker.
-        scene.dashed(&[from, to], colour, THICK, (length * 0.28, length * 0.08));
+        scene.dashed(&[from, to], colour, LINE_WIDTH, (length * 0.28, length * 0.08));
     } else if !panel.series[i].unconnected {
         let (colour, width) = line_style(&panel.series[i], colour);
         scene.stroke(vec![from, to], colour, width);
     }
-    if !panel.series[i].bare {
+    if !panel.series[i].without_markers {
         draw_marker(scene, (x + length / 2.0, y), marker_index(panel, i), colour);
     }
 }
@@ -130,7 +140,7 @@ pub(super) fn draw_line_sample(
 /// Returns the colour and width of a series' line.
 fn line_style(series: &Series, colour: Rgb) -> (Rgb, f64) {
     const BROAD: f64 = 7.0;
-    if series.broad { (palette::tint(colour, 0.4), BROAD) } else { (colour, THICK) }
+    if series.broad { (palette::tint(colour, 0.4), BROAD) } else { (colour, LINE_WIDTH) }
 }
 
 /// Returns the colour of series `i`.
@@ -178,7 +188,7 @@ fn draw_bands(scene: &mut Scene, panel: &Panel, map: &PlotTransform<'_>) {
         }
     }
     for (points, colour) in edges {
-        scene.stroke(points, colour, FINE);
+        scene.stroke(points, colour, THIN_LINE_WIDTH);
     }
 }
 
@@ -198,9 +208,9 @@ fn draw_error_bars(
         let low = if log && y <= error { f64::MIN_POSITIVE } else { y - error };
         let (from, to) = (map.page_point((x, low)), map.page_point((x, y + error)));
         let Some((from, to)) = map.area.clip(from, to) else { continue };
-        scene.stroke(vec![from, to], colour, FINE + 0.25);
+        scene.stroke(vec![from, to], colour, THIN_LINE_WIDTH + 0.25);
         for (x, y) in [from, to] {
-            scene.stroke(vec![(x - CAP, y), (x + CAP, y)], colour, FINE + 0.25);
+            scene.stroke(vec![(x - CAP, y), (x + CAP, y)], colour, THIN_LINE_WIDTH + 0.25);
         }
     }
 }
@@ -251,7 +261,7 @@ fn draw_grid(scene: &mut Scene, map: &PlotTransform<'_>) {
         let x = (area.left + map.x.position(*value) * area.width()).round();
         scene.fill(Rect { left: x, top: base, right: x + 1.0, bottom: base + 5.0 }, palette::AXIS);
         // The last label may extend into the gap between panels but not beyond the card.
-        let half = font::text_width(label, SMALL, false) / 2.0;
+        let half = font::text_width(label, SMALL_SIZE, false) / 2.0;
         let x = x.min(area.right + 10.0 - half);
         scene.text((x, base + 14.0), label, muted(Align::Middle));
     }
@@ -314,8 +324,8 @@ fn draw_markers(
     const APART: f64 = 14.0;
     // The newest point, at the right end, has a marker of its own.
     const REACH: f64 = 0.94;
-    for m in 0..MARKERS {
-        let share = REACH * (m as f64 + (i as f64 + 0.5) / of as f64) / MARKERS as f64;
+    for m in 0..MARKERS_PER_LINE {
+        let share = REACH * (m as f64 + (i as f64 + 0.5) / of as f64) / MARKERS_PER_LINE as f64;
         let x = map.area.left + share * map.area.width();
         if marked.is_some_and(|at| (at.0 - x).abs() < APART) {
             continue;
@@ -349,7 +359,7 @@ fn draw_marker(scene: &mut Scene, (x, y): Point, i: usize, colour: Rgb) {
 
 /// Returns the page coordinate of the marked x, if it is inside the axis.
 fn marker_x(panel: &Panel, map: &PlotTransform<'_>) -> Option<f64> {
-    let mark = panel.mark.as_ref().filter(|mark| map.x.can_show(mark.at))?;
+    let mark = panel.x_marker.as_ref().filter(|mark| map.x.can_show(mark.at))?;
     let x = map.page_point((mark.at, 0.0)).0;
     // A line at the edge would look like a frame.
     (map.area.left + 1.0..=map.area.right - 1.0).contains(&x).then_some(x)
@@ -377,8 +387,8 @@ fn draw_reference_labels(
     let mut taken: Vec<Rect> = Vec::new();
     for (ReferenceLine { label, .. }, y) in visible_references(panel, map) {
         let text =
-            font::truncate_to_width(&to_single_line(label), SMALL, false, area.width() - 8.0);
-        let width = font::text_width(&text, SMALL, false);
+            font::truncate_to_width(&to_single_line(label), SMALL_SIZE, false, area.width() - 8.0);
+        let width = font::text_width(&text, SMALL_SIZE, false);
         let place = |left: f64, up: f64| {
             let (top, bottom) = (y + up - 7.0, y + up + 7.0);
             Rect { left, top, right: left + width, bottom }
@@ -392,7 +402,7 @@ fn draw_reference_labels(
         // A background in the colour of the card hides grid lines behind the label.
         scene.fill(spot.grown(2.0, -1.0), palette::CARD);
         let at = (spot.left, (spot.top + spot.bottom) / 2.0);
-        scene.text(at, text, text_style(SMALL, false, palette::REFERENCE, Align::Left));
+        scene.text(at, text, text_style(SMALL_SIZE, false, palette::REFERENCE, Align::Left));
         taken.push(spot);
     }
 }

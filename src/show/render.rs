@@ -19,7 +19,7 @@ use tiny_skia::{
 /// Pixels per page unit in the PNG, for high-density screens.
 const PNG_SCALE: u32 = 2;
 /// Pixel density of the PNG in dots per metre: two pixels per CSS pixel (192 per inch).
-const DENSITY: u32 = 7559;
+const PIXELS_PER_METRE: u32 = 7559;
 
 /// Returns the scene as an SVG document without style sheets, scripts or links; text stays text.
 /// `label` is the accessible name for screen readers.
@@ -34,7 +34,7 @@ pub(super) fn svg(scene: &Scene, label: &str) -> String {
         tenths(scene.width),
         tenths(scene.height),
         html_escape(label),
-        font::FAMILY,
+        font::FONT_FAMILY,
     )
 }
 
@@ -189,7 +189,7 @@ fn draw_text(canvas: &mut Pixmap, (x, y): Point, text: &str, style: &TextStyle) 
         Align::Right => 1.0,
     };
     let left = x - share * font::text_width(text, style.size, style.bold);
-    let base = y + style.size * font::X_HEIGHT / 2.0;
+    let base = y + style.size * font::X_HEIGHT_EM / 2.0;
     fill(canvas, font::outline(text, style.size, style.bold, (left, base)), style.colour);
 }
 
@@ -227,7 +227,7 @@ fn polyline(points: &[Point]) -> PathBuilder {
 pub(super) fn css_size(png: &[u8]) -> Option<(u32, u32)> {
     let reader = png::Decoder::new(std::io::Cursor::new(png)).read_info().ok()?;
     let info = reader.info();
-    let dense = info.pixel_dims.is_some_and(|dims| dims.xppu >= DENSITY);
+    let dense = info.pixel_dims.is_some_and(|dims| dims.xppu >= PIXELS_PER_METRE);
     let per_unit = if dense { PNG_SCALE } else { 1 };
     Some((info.width / per_unit, info.height / per_unit))
 }
@@ -238,7 +238,11 @@ fn encode_png(rgb: &[u8], width: u32, height: u32) -> Vec<u8> {
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_compression(png::Compression::Balanced);
     let unit = png::Unit::Meter;
-    encoder.set_pixel_dims(Some(png::PixelDimensions { xppu: DENSITY, yppu: DENSITY, unit }));
+    encoder.set_pixel_dims(Some(png::PixelDimensions {
+        xppu: PIXELS_PER_METRE,
+        yppu: PIXELS_PER_METRE,
+        unit,
+    }));
     let indexed = IndexedImage::quantise(rgb).filter(|indexed| !indexed.palette.is_empty());
     let pixels = match &indexed {
         Some(IndexedImage { palette, pixels }) => {

@@ -13,7 +13,7 @@ pub struct RunSnapshot {
     pub epsilon: Vec<(f64, f64)>,
     /// Points of the clip threshold, of a method that adapts it. A private run releases it with
     /// noise.
-    pub threshold: Vec<(f64, f64)>,
+    pub clip_threshold: Vec<(f64, f64)>,
     /// The epsilon that the noise was calibrated to.
     pub target_epsilon: Option<f64>,
     /// Number of steps of the whole run.
@@ -25,7 +25,7 @@ pub struct RunSnapshot {
     /// Whether the run has ended.
     pub ended: bool,
     /// Day of training of a run that is shown again, or a text in its place.
-    pub shown_again: Option<String>,
+    pub trained_on: Option<String>,
     /// A warning about the run, such as that it diverges.
     pub warning: Option<String>,
     /// Whether the run is trained with differential privacy.
@@ -51,7 +51,7 @@ impl RunSnapshot {
             loss: before(&self.loss),
             test_accuracy: before(&self.test_accuracy),
             epsilon: before(&self.epsilon),
-            threshold: before(&self.threshold),
+            clip_threshold: before(&self.clip_threshold),
             steps_taken: step,
             ..self.clone()
         }
@@ -91,7 +91,7 @@ impl RunSnapshot {
             (true, false) => format!("{} {time}", self.steps_text()),
             (false, false) => format!("{}, {time}", self.steps_text()),
         };
-        match &self.shown_again {
+        match &self.trained_on {
             Some(when) => format!(
                 "Shown again: trained on {when}, {progress}. Nothing is trained or spent now."
             ),
@@ -140,8 +140,8 @@ pub fn run_chart(title: &str, curve: &RunSnapshot) -> Chart {
         }
         chart = chart.panel(epsilon);
     }
-    if !curve.threshold.is_empty() {
-        let series = Series::line("threshold", curve.threshold.clone()).colour(3);
+    if !curve.clip_threshold.is_empty() {
+        let series = Series::line("threshold", curve.clip_threshold.clone()).colour(3);
         let panel = Panel::new("clip threshold").from_zero().coverage(curve.coverage);
         chart = chart.panel(panel.series(series));
     }
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_run_that_is_shown_again_says_when_it_was_trained() {
-        let again = RunSnapshot { shown_again: Some("2026-11-21".into()), ended: true, ..curve() };
+        let again = RunSnapshot { trained_on: Some("2026-11-21".into()), ended: true, ..curve() };
         let chart = run_chart("r", &again);
         for said in [chart.svg(), chart.text()] {
             assert!(said.contains("Shown again: trained on 2026-11-21, step 120 of 879"), "{said}");

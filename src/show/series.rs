@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 /// Maximum number of points drawn of a series, over all its runs.
-const MOST_POINTS: usize = 400;
+const MAX_POINTS: usize = 400;
 
 /// One line of a series.
 pub(super) struct Curve {
@@ -27,9 +27,9 @@ pub struct Series {
     pub(super) marked: bool,
     pub(super) unconnected: bool,
     /// Whether the series is drawn without a marker.
-    pub(super) bare: bool,
+    pub(super) without_markers: bool,
     /// Whether the points are never shifted sideways, because x is measured.
-    pub(super) in_place: bool,
+    pub(super) without_offset: bool,
     pub(super) broad: bool,
     /// Value beside the name, in place of the last one.
     pub(super) summary: Option<f64>,
@@ -38,7 +38,7 @@ pub struct Series {
     /// Whether errors are drawn as a band along the line.
     pub(super) band: bool,
     /// Description of each point; empty without.
-    pub(super) about: Arc<[String]>,
+    pub(super) tooltips: Arc<[String]>,
 }
 
 impl Series {
@@ -59,12 +59,12 @@ impl Series {
 
     /// Draws the line without any marker, for a line that is no series of measurements.
     pub(super) fn without_markers(self) -> Self {
-        Self { bare: true, ..self }
+        Self { without_markers: true, ..self }
     }
 
     /// Leaves the points unshifted, also beside other series with markers at the same x.
     pub(super) fn without_offset(self) -> Self {
-        Self { in_place: true, ..self }
+        Self { without_offset: true, ..self }
     }
 
     /// Sets the value shown beside the name in place of the last one, such as the mean. The panel
@@ -89,7 +89,7 @@ impl Series {
     /// Sets the description of each point, in the order of the points: run, settings, seed. Shown
     /// by the tooltips of the interactive format.
     pub fn tooltips(self, texts: impl Into<Vec<String>>) -> Self {
-        Self { about: texts.into().into(), ..self }
+        Self { tooltips: texts.into().into(), ..self }
     }
 
     /// Draws the line dashed, for an estimate that is not a proved bound.
@@ -164,7 +164,7 @@ impl Series {
         self.points.split(|p| !is_finite(p)).filter(|run| !run.is_empty())
     }
 
-    /// Returns the lines that are drawn of the series, thinned to about [`MOST_POINTS`] together:
+    /// Returns the lines that are drawn of the series, thinned to about [`MAX_POINTS`] together:
     /// one for each run of points without a gap that are on the axes.
     pub(super) fn curves(&self, on_axes: impl Fn(&(f64, f64)) -> bool) -> Vec<Curve> {
         let shown = |run| <[_]>::split(run, |p| !on_axes(p)).filter(|run| !run.is_empty());
@@ -172,7 +172,7 @@ impl Series {
         let (window, total) =
             (self.smoothing_window(), runs.iter().map(|run| run.len()).sum::<usize>());
         let curve = |run: &[(f64, f64)]| {
-            let most = (MOST_POINTS * run.len() / total.max(1)).max(4);
+            let most = (MAX_POINTS * run.len() / total.max(1)).max(4);
             match window {
                 Some(window) => Curve {
                     points: downsample(&running_mean(run, window), most / 2),

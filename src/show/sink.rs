@@ -18,11 +18,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Environment variable with the socket of the Epsilab kernel's side channel.
-const DISPLAY: &str = "EPSILAB_DISPLAY";
+const DISPLAY_ENV_VAR: &str = "EPSILAB_DISPLAY";
 /// Environment variable of processes that evcxr starts to run cells.
-const EVCXR: &str = "EVCXR_IS_RUNTIME";
+const EVCXR_ENV_VAR: &str = "EVCXR_IS_RUNTIME";
 /// Environment variables of processes that run cells.
-pub(crate) const CELL_VARIABLES: [&str; 2] = [DISPLAY, EVCXR];
+pub(crate) const CELL_ENV_VARS: [&str; 2] = [DISPLAY_ENV_VAR, EVCXR_ENV_VAR];
 
 /// Shows a bundle once, in the current sink.
 pub fn display(bundle: &MimeBundle) {
@@ -81,10 +81,10 @@ pub(super) struct FrameKind<'a> {
 }
 
 /// Last output of the current cell; `None` where nothing reports when cells begin.
-static LAST_OF_CELL: Mutex<Option<MimeBundle>> = Mutex::new(None);
+static LAST_CELL_OUTPUT: Mutex<Option<MimeBundle>> = Mutex::new(None);
 
 fn last_cell_output() -> MutexGuard<'static, Option<MimeBundle>> {
-    LAST_OF_CELL.lock().unwrap_or_else(PoisonError::into_inner)
+    LAST_CELL_OUTPUT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Notifies the sink that a cell begins, which has no output yet.
@@ -157,13 +157,13 @@ enum Sink {
 impl Sink {
     fn detect() -> Self {
         #[cfg(unix)]
-        if let Some(path) = std::env::var_os(DISPLAY).filter(|path| !path.is_empty()) {
+        if let Some(path) = std::env::var_os(DISPLAY_ENV_VAR).filter(|path| !path.is_empty()) {
             return match KernelSocket::connect(path.as_ref()) {
                 Ok(socket) => Self::Kernel(socket),
                 Err(error) => Self::fallback(&error),
             };
         }
-        if std::env::var_os(EVCXR).is_some() { Self::Evcxr } else { Self::Terminal }
+        if std::env::var_os(EVCXR_ENV_VAR).is_some() { Self::Evcxr } else { Self::Terminal }
     }
 
     /// Returns the terminal sink, after a message on stderr that the kernel can't be reached.

@@ -1,8 +1,8 @@
 //! The side channel to the Epsilab kernel: one JSON object per line out, one line `ok` back.
 //!
 //! Each message waits for the answer, so that all output of a cell is published before the cell's
-//! reply. The wait ends after [`PATIENCE`]; the next message then also reads the late answer. After
-//! [`MAX_UNANSWERED`] messages without an answer the channel counts as broken.
+//! reply. The wait ends after [`ACK_TIMEOUT`]; the next message then also reads the late answer. After
+//! [`MAX_UNACKNOWLEDGED`] messages without an answer the channel counts as broken.
 
 use super::MimeBundle;
 use super::sink::FrameKind;
@@ -12,21 +12,21 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(2);
-const MAX_UNANSWERED: u32 = 3;
+const ACK_TIMEOUT: Duration = Duration::from_secs(2);
+const MAX_UNACKNOWLEDGED: u32 = 3;
 
 pub(super) struct KernelSocket {
     stream: BufReader<UnixStream>,
     /// The part of an answer received so far.
     partial: Vec<u8>,
-    unanswered: u32,
+    unacknowledged: u32,
 }
 
 impl KernelSocket {
     pub(super) fn connect(path: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(path)?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { stream: BufReader::new(stream), partial: Vec::new(), unanswered: 0 })
+        stream.set_write_timeout(Some(ACK_TIMEOUT))?;
+        Ok(Self { stream: BufReader::new(stream), partial: Vec::new(), unacknowledged: 0 })
     }
 
     pub(super) fn show(&mut self, frame: FrameKind<'_>, bundle: &MimeBundle) -> io::Result<()> {
@@ -52,13 +52,13 @@ impl KernelSocket {
         let mut line = message.to_string().into_bytes();
         line.push(b'\n');
         self.stream.get_mut().write_all(&line)?;
-        self.unanswered += 1;
+        self.unacknowledged += 1;
         self.collect_acks()
     }
 
     fn collect_acks(&mut self) -> io::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        while self.unanswered > 0 {
+        let deadline = Instant::now() + ACK_TIMEOUT;
+        while self.unacknowledged > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
@@ -70,7 +70,7 @@ impl KernelSocket {
                     if answer.trim_ascii() != b"ok" {
                         return Err(io::Error::new(io::ErrorKind::InvalidData, "unknown answer"));
                     }
-                    self.unanswered -= 1;
+                    self.unacknowledged -= 1;
                 }
                 Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Err(e)
@@ -81,7 +81,7 @@ impl KernelSocket {
                 Err(e) => return Err(e),
             }
         }
-        if self.unanswered < MAX_UNANSWERED {
+        if self.unacknowledged < MAX_UNACKNOWLEDGED {
             return Ok(());
         }
         Err(io::Error::new(io::ErrorKind::TimedOut, "three messages without an answer"))

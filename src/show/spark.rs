@@ -58,8 +58,8 @@ fn text_rows(panel: &Panel) -> Vec<TextRow> {
     let label = to_single_line(&panel.label);
     let references = panel.references.iter().map(|r| to_single_line(&r.label));
     let badge = panel.badge.as_deref().map(|badge| format!("[{}]", to_single_line(badge)));
-    let mark = panel.mark.as_ref().map(|mark| format!("at {}", to_single_line(&mark.label)));
-    let values = panel.values_are.as_deref().map(to_single_line);
+    let mark = panel.x_marker.as_ref().map(|mark| format!("at {}", to_single_line(&mark.label)));
+    let values = panel.value_label.as_deref().map(to_single_line);
     let said = mark.into_iter().chain(values).chain(references).chain(badge);
     let remark = said.collect::<Vec<_>>().join("  ");
     let row = |name: String, curve: String, value: Option<f64>| TextRow {

@@ -1,7 +1,7 @@
 //! Matrices of small tiles.
 
 use super::font;
-use super::layout::{SMALL, tiny};
+use super::layout::{SMALL_SIZE, tiny};
 use super::multiples::{PanelHead, areas, columns};
 use super::page::{Drawing, FigureCard};
 use super::palette::Rgb;
@@ -53,7 +53,9 @@ impl TilePanel {
         let Some([first, last]) = &self.ends else { return };
         let (wide, high) = self.size();
         let y = corner.1 + high + 10.0;
-        if font::text_width(first, SMALL, false) + font::text_width(last, SMALL, false) < wide {
+        if font::text_width(first, SMALL_SIZE, false) + font::text_width(last, SMALL_SIZE, false)
+            < wide
+        {
             scene.text((corner.0 + wide, y), last, tiny(Align::Right));
         }
         scene.text((corner.0, y), first, tiny(Align::Left));

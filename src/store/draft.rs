@@ -22,7 +22,7 @@ pub(super) struct Draft {
     folder: PathBuf,
     /// Lock on the folder while the process lives, on systems where folders can be locked.
     _lock: Option<File>,
-    kept: bool,
+    committed: bool,
 }
 
 impl Draft {
@@ -38,7 +38,7 @@ impl Draft {
         fs::create_dir(&folder)
             .map_err(|e| Error::io(format!("making the folder {}", folder.display()), &e))?;
         let lock = File::open(&folder).ok().filter(|file| file.lock().is_ok());
-        Ok(Self { folder, _lock: lock, kept: false })
+        Ok(Self { folder, _lock: lock, committed: false })
     }
 
     /// Returns the path of a file in the draft.
@@ -61,7 +61,7 @@ impl Draft {
     pub(super) fn commit(mut self, run: &Path) -> Result<()> {
         fs::rename(&self.folder, run)
             .map_err(|e| Error::io(format!("moving a run to {}", run.display()), &e))?;
-        self.kept = true;
+        self.committed = true;
         Ok(())
     }
 }
@@ -72,7 +72,7 @@ impl Draft {
     pub(super) fn commit_if_absent(mut self, run: &Path) -> Result<Option<Self>> {
         match rename_if_absent(&self.folder, run) {
             Ok(true) => {
-                self.kept = true;
+                self.committed = true;
                 Ok(None)
             }
             Ok(false) => Ok(Some(self)),
@@ -97,7 +97,7 @@ pub(crate) fn rename_if_absent(folder: &Path, name: &Path) -> io::Result<bool> {
 impl Drop for Draft {
     /// Removes a draft that was not kept. The name of one that was kept may be in use again.
     fn drop(&mut self) {
-        if !self.kept {
+        if !self.committed {
             let _ = fs::remove_dir_all(&self.folder);
         }
     }

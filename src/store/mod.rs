@@ -341,13 +341,13 @@ impl RunStore {
             let _ = fs::rename(&folder, folder.with_extension(host::unique_id()?));
         }
         let Some(draft) = draft.commit_if_absent(&folder)? else {
-            return Ok(PublishOutcome::First);
+            return Ok(PublishOutcome::New);
         };
         if draft.checksums()? == record::checksums(&folder)? {
-            return Ok(PublishOutcome::Equal);
+            return Ok(PublishOutcome::Identical);
         }
         draft.commit(aside)?;
-        Ok(PublishOutcome::Aside)
+        Ok(PublishOutcome::Conflicting)
     }
 }
 
@@ -380,11 +380,11 @@ fn if_there<T>(path: &Path, read: io::Result<T>) -> Result<Option<T>> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PublishOutcome {
     /// It was the first with its id.
-    First,
+    New,
     /// One with the same results was there.
-    Equal,
+    Identical,
     /// One with other results was there, and this one was set aside.
-    Aside,
+    Conflicting,
 }
 
 /// Returns the id of a run: 16 hexadecimal digits of a hash of its settings, model and data.

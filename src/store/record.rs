@@ -65,7 +65,7 @@ pub(super) fn to_json_files(
 /// The other files of a stored run.
 pub(super) struct RunFiles {
     folder: PathBuf,
-    sums: Checksums,
+    checksums: Checksums,
 }
 
 /// Reads the run in `folder`; `None` if there is none.
@@ -82,7 +82,7 @@ pub(super) fn read(folder: &Path) -> Result<Option<(RunRecord, RunFiles)>> {
     let mut all: Map<String, Value> = parse_optional(&path, &result)?;
     let sums = serde_json::from_value(all.remove(SUMS).unwrap_or_default());
     let sums = sums.map_err(|e| damaged(&path, &e))?;
-    let files = RunFiles { folder: folder.to_owned(), sums };
+    let files = RunFiles { folder: folder.to_owned(), checksums: sums };
     let curve = files.required_path(CURVE)?;
     all.extend(read_json::<Map<String, Value>>(&folder.join(SETTINGS))?);
     all.extend(read_json::<Map<String, Value>>(&curve)?);
@@ -102,7 +102,7 @@ impl RunFiles {
     /// `CorruptData` if the file has changed or is missing.
     pub(super) fn verified_path(&self, name: &str) -> Result<Option<PathBuf>> {
         // A file that was added later is not part of the run.
-        let Some(sum) = self.sums.get(name) else { return Ok(None) };
+        let Some(sum) = self.checksums.get(name) else { return Ok(None) };
         let path = self.folder.join(name);
         let bytes = read_regular_file(&path).map_err(|e| unread(&path, &e))?;
         if *sum != sha256(&bytes) {

@@ -264,13 +264,13 @@ fn runs_are_charged_stored_shown_again_and_say_what_they_guarantee() -> Result<(
         if plan.is_private() {
             let epsilon = plan.epsilon_after(plan.steps())?.unwrap();
             assert!((run.epsilon() - epsilon).abs() < 1e-9, "{about}");
-            let Badge::Assumption(why) = run.badge() else { panic!("{about}: {}", run.badge()) };
+            let Badge::Conditional(why) = run.badge() else { panic!("{about}: {}", run.badge()) };
             assert!(why.contains("knows the seed"), "{about}: {why}");
             assert!(why.contains("on another kind of processor"), "{about}: {why}");
             assert!(statement.contains("differentially private"), "{about}: {statement}");
             assert!(statement.contains("Study mode"), "{about}: {statement}");
         } else {
-            assert!(run.epsilon().is_infinite() && matches!(run.badge(), Badge::None(_)));
+            assert!(run.epsilon().is_infinite() && matches!(run.badge(), Badge::NoGuarantee(_)));
             assert!(statement.contains("Nothing is guaranteed"), "{about}: {statement}");
         }
         // One seed repeats a run bit for bit; another one does not.
@@ -340,7 +340,7 @@ fn a_learning_rate_that_follows_a_loss_is_refused_or_voids_the_guarantee() -> Re
         assert!(!plan.is_private() && plan.epsilon_after(1)?.is_none());
         let folder = tempfile::tempdir().unwrap();
         let run = trained(&plan, &data, &RunStore::open(folder.path().to_path_buf())?)?;
-        assert!(matches!(run.badge(), Badge::None(_)), "{}", plan.method());
+        assert!(matches!(run.badge(), Badge::NoGuarantee(_)), "{}", plan.method());
         assert!(crate::privacy::epsilon(&run.record().events(), Delta(1e-5)).is_err());
     }
     Ok(())

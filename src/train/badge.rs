@@ -3,14 +3,14 @@
 use super::{Ending, RunRecord, checkpoint, start};
 use crate::mask::{self, Mask};
 use crate::privacy::digits::RoundedUp;
-use crate::privacy::{Badge, STOPPING, caveats};
+use crate::privacy::{Badge, STOPPING_ASSUMPTION, caveats};
 
 impl RunRecord {
     /// Returns the [`caveats`] of the guarantee of the run, which was trained with `mask`; none
     /// without one.
     pub(crate) fn caveats(&self, mask: Option<&Mask>) -> Vec<String> {
         match (self.badge(mask), self.epsilon, self.plan.privacy()) {
-            (Badge::Proved | Badge::Assumption(_), Some(epsilon), Some(privacy)) => {
+            (Badge::Proved | Badge::Conditional(_), Some(epsilon), Some(privacy)) => {
                 caveats(epsilon, privacy.delta, self.plan.examples())
             }
             _ => Vec::new(),
@@ -20,10 +20,10 @@ impl RunRecord {
     /// Returns the badge of the run, which was trained with `mask`.
     pub(crate) fn badge(&self, mask: Option<&Mask>) -> Badge {
         if self.plan.privacy().is_none() {
-            return Badge::None("training used raw gradients".into());
+            return Badge::NoGuarantee("training used raw gradients".into());
         }
         if let Some(why) = self.plan.not_covered_reason() {
-            return Badge::None(why);
+            return Badge::NoGuarantee(why);
         }
         let mut assumptions = Vec::new();
         if let Some(mask) = mask {
@@ -69,7 +69,7 @@ impl RunRecord {
         }
         if self.ending == Ending::Interrupted {
             assumptions.push(format!(
-                "{STOPPING}; if released results decided it (models, accuracy on public test \
+                "{STOPPING_ASSUMPTION}; if released results decided it (models, accuracy on public test \
                  data), count the planned epsilon, {}; if the training loss or anything else that \
                  is not covered decided it, no epsilon covers the run",
                 RoundedUp(self.planned_epsilon.unwrap_or(f64::INFINITY))
@@ -78,7 +78,7 @@ impl RunRecord {
         if assumptions.is_empty() {
             Badge::Proved
         } else {
-            Badge::Assumption(assumptions.join("; "))
+            Badge::Conditional(assumptions.join("; "))
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::device::with_rehearsal_mark;
 use crate::methods::Plan;
 use crate::privacy::digits::format_count;
 use crate::privacy::ledger::LedgerState;
-use crate::privacy::{Entry, Ledger, STOPPING};
+use crate::privacy::{Entry, Ledger, STOPPING_ASSUMPTION};
 use crate::{Error, ErrorKind, program};
 
 /// The entry of a run in the ledger of its data.
@@ -19,27 +19,27 @@ pub(super) struct RunCharge<'a> {
     ledger: &'a Ledger,
     plan: &'a Plan,
     /// The name of the entry.
-    run: String,
-    standing: ChargeState,
+    attempt_id: String,
+    state: ChargeState,
 }
 
 /// State of the ledger entry of a run that resumes from a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ChargeState {
     /// It has not been charged yet.
-    New,
+    Uncharged,
     /// It was closed after this many steps, or fewer: those of its checkpoint.
-    Stopped(u64),
+    ClosedEarly(u64),
     /// It was closed after a later step than that of its checkpoint. Steps are taken again, under a
     /// charge that covers all of them.
     Behind,
     /// It was never closed: its process was killed, and may have taken further steps.
-    Killed,
+    LeftOpen,
     /// It was closed with all its steps.
-    Closed,
+    ClosedInFull,
     /// Another party charges it and closes its entry: the private selection that it is a trial of,
     /// or the process that handed it out.
-    Elsewhere,
+    External,
 }
 
 impl<'a> RunCharge<'a> {
@@ -48,7 +48,12 @@ impl<'a> RunCharge<'a> {
     /// # Errors
     /// `Io` if the operating system gives no randomness for its name.
     pub(super) fn new(ledger: &'a Ledger, plan: &'a Plan, id: &str) -> Result<Self> {
-        Ok(Self { ledger, plan, run: attempt::new_attempt_id(id)?, standing: ChargeState::New })
+        Ok(Self {
+            ledger,
+            plan,
+            attempt_id: attempt::new_attempt_id(id)?,
+            state: ChargeState::Uncharged,
+        })
     }
 
     /// Creates the charge of a run that resumes from a checkpoint, under the entry that the
@@ -65,7 +70,7 @@ impl<'a> RunCharge<'a> {
         let run = checkpoint.attempt.clone();
         let account = ledger.state()?;
         let standing = match account.charge_of(&run) {
-            None if checkpoint.step == 0 => ChargeState::New,
+            None if checkpoint.step == 0 => ChargeState::Uncharged,
             None => {
                 let what = format!("the checkpoint of the run {}", checkpoint.id);
                 let why = format!(
@@ -79,33 +84,33 @@ impl<'a> RunCharge<'a> {
                     program::command("runs remove ID")
                 )));
             }
-            Some(charge) if !charge.closed => ChargeState::Killed,
+            Some(charge) if !charge.closed => ChargeState::LeftOpen,
             Some(charge) if charge.stopped_early => {
                 let known = plan.event_after(checkpoint.step);
                 match known.reduced_to(&charge.event) {
-                    Ok(_) => ChargeState::Stopped(checkpoint.step),
+                    Ok(_) => ChargeState::ClosedEarly(checkpoint.step),
                     Err(_) => ChargeState::Behind,
                 }
             }
-            Some(_) => ChargeState::Closed,
+            Some(_) => ChargeState::ClosedInFull,
         };
-        Ok(Self { ledger, plan, run, standing })
+        Ok(Self { ledger, plan, attempt_id: run, state: standing })
     }
 
     /// Creates the charge of a run that is charged elsewhere, under the entry `run`.
     pub(super) fn external(ledger: &'a Ledger, plan: &'a Plan, run: &str) -> Self {
-        Self { ledger, plan, run: run.to_owned(), standing: ChargeState::Elsewhere }
+        Self { ledger, plan, attempt_id: run.to_owned(), state: ChargeState::External }
     }
 
     /// Returns the name of the entry.
     pub(super) fn attempt_id(&self) -> &str {
-        &self.run
+        &self.attempt_id
     }
 
     /// Returns whether the run was charged for more steps than its checkpoint has: the checkpoint
     /// is an older copy, or the last one could not be written.
     pub(super) fn is_behind(&self) -> bool {
-        matches!(self.standing, ChargeState::Behind | ChargeState::Closed)
+        matches!(self.state, ChargeState::Behind | ChargeState::ClosedInFull)
     }
 
     /// Charges the whole plan, unless it is charged already.
@@ -113,11 +118,13 @@ impl<'a> RunCharge<'a> {
     /// # Errors
     /// As [`Ledger::record`].
     pub(super) fn open(&self, data: &Dataset) -> Result<()> {
-        let (run, hash, event) = (&self.run, self.ledger.data_hash(), self.plan.event());
-        let entry = match self.standing {
-            ChargeState::New => planned(run, hash, self.plan, data),
-            ChargeState::Stopped(_) | ChargeState::Behind => Entry::resumed(run, hash, &event),
-            ChargeState::Killed | ChargeState::Closed | ChargeState::Elsewhere => return Ok(()),
+        let (run, hash, event) = (&self.attempt_id, self.ledger.data_hash(), self.plan.event());
+        let entry = match self.state {
+            ChargeState::Uncharged => planned(run, hash, self.plan, data),
+            ChargeState::ClosedEarly(_) | ChargeState::Behind => Entry::resumed(run, hash, &event),
+            ChargeState::LeftOpen | ChargeState::ClosedInFull | ChargeState::External => {
+                return Ok(());
+            }
         };
         Ok(self.ledger.record(&entry)?)
     }
@@ -126,13 +133,13 @@ impl<'a> RunCharge<'a> {
     /// `steps`: never fewer than before it went on, and all of them where another process went
     /// further, or may have.
     pub(super) fn chargeable_steps(&self, steps: u64) -> u64 {
-        match self.standing {
-            ChargeState::New => steps,
-            ChargeState::Stopped(before) => steps.max(before),
-            ChargeState::Killed
+        match self.state {
+            ChargeState::Uncharged => steps,
+            ChargeState::ClosedEarly(before) => steps.max(before),
+            ChargeState::LeftOpen
             | ChargeState::Behind
-            | ChargeState::Closed
-            | ChargeState::Elsewhere => self.plan.steps(),
+            | ChargeState::ClosedInFull
+            | ChargeState::External => self.plan.steps(),
         }
     }
 
@@ -141,9 +148,9 @@ impl<'a> RunCharge<'a> {
     /// # Errors
     /// As [`Ledger::record`].
     pub(super) fn close(&self, steps: u64) -> Result<()> {
-        if !matches!(self.standing, ChargeState::Closed | ChargeState::Elsewhere) {
+        if !matches!(self.state, ChargeState::ClosedInFull | ChargeState::External) {
             let hash = self.ledger.data_hash();
-            self.ledger.record(&spent_entry(&self.run, hash, self.plan, steps))?;
+            self.ledger.record(&spent_entry(&self.attempt_id, hash, self.plan, steps))?;
         }
         Ok(())
     }
@@ -195,7 +202,7 @@ fn spent_entry(run: &str, data_hash: &str, plan: &Plan, steps: u64) -> Entry {
             entry.with_note(format!("0 of {} steps: the run ended before the first", plan.steps()))
         }
         _ if steps < plan.steps() => {
-            entry.with_note(format!("{steps} of {} steps, if {STOPPING}", plan.steps()))
+            entry.with_note(format!("{steps} of {} steps, if {STOPPING_ASSUMPTION}", plan.steps()))
         }
         _ => entry,
     }

@@ -16,13 +16,13 @@ pub(super) struct RunTracker<'a> {
     /// The clip threshold of every step, of a method that adapts it.
     pub(super) thresholds: Vec<f64>,
     /// The error of a read that left a gap in the curve or, without privacy, an example out.
-    pub(super) trouble: Option<Error>,
+    pub(super) first_error: Option<Error>,
     /// Time that the steps waited for features from files; `None` if these are in memory. Before
     /// the end, only that of the processes before this one.
-    pub(super) waited: Option<Duration>,
+    pub(super) wait_time: Option<Duration>,
     /// Seconds before this process took over.
-    before: f64,
-    start: Instant,
+    prior_seconds: f64,
+    started_at: Instant,
 }
 
 impl<'a> RunTracker<'a> {
@@ -30,7 +30,16 @@ impl<'a> RunTracker<'a> {
         let (curve, start) = (Curve::default(), Instant::now());
         let thresholds = Vec::new();
         let (steps, before) = (0, 0.0);
-        Self { plan, steps, curve, thresholds, trouble: None, waited: None, before, start }
+        Self {
+            plan,
+            steps,
+            curve,
+            thresholds,
+            first_error: None,
+            wait_time: None,
+            prior_seconds: before,
+            started_at: start,
+        }
     }
 
     /// Resumes after `steps` steps that took `seconds`, and waited that long for features.
@@ -41,19 +50,19 @@ impl<'a> RunTracker<'a> {
         (curve, thresholds): (Curve, Vec<f64>),
     ) {
         self.steps = steps;
-        self.before = seconds;
-        self.waited = waited.map(Duration::from_secs_f64);
+        self.prior_seconds = seconds;
+        self.wait_time = waited.map(Duration::from_secs_f64);
         self.curve = curve;
         self.thresholds = thresholds;
     }
 
     /// Returns the time that the steps waited in all, if those of this process waited `now`.
     pub(super) fn total_wait(&self, now: Option<Duration>) -> Option<Duration> {
-        now.map(|now| now + self.waited.unwrap_or_default())
+        now.map(|now| now + self.wait_time.unwrap_or_default())
     }
 
     pub(super) fn elapsed_seconds(&self) -> f64 {
-        self.before + self.start.elapsed().as_secs_f64()
+        self.prior_seconds + self.started_at.elapsed().as_secs_f64()
     }
 
     pub(super) fn progress(&self) -> Progress<'_> {

@@ -110,7 +110,7 @@ impl<'a> Fit<'a> {
         let mut found =
             keeper.as_mut().map(|keeper| keeper.take_checkpoint(place)).transpose()?.flatten();
         let (charge, seeds, mask) = self.start(model, ledger, &mut found)?;
-        let resumed = found.as_ref().map(|found| found.numbers.resumed.clone());
+        let resumed = found.as_ref().map(|found| found.payload.resumed.clone());
         let checkpoints =
             keeper.is_some().then(|| CheckpointRecord { resumed: resumed.unwrap_or_default() });
         let guard = DeviceGuard::new(place);
@@ -132,7 +132,8 @@ impl<'a> Fit<'a> {
         let listening = InterruptGuard::start();
         let mut course = RunTracker::new(plan);
         let mut meter = Meter::new(plan, &there, data);
-        let begin = TrainingLoop { model: &there, data, mask, seeds, run: charge.attempt_id() };
+        let begin =
+            TrainingLoop { model: &there, data, mask, seeds, attempt_id: charge.attempt_id() };
         let trained = guard
             .run(|| begin.run(&mut course, &mut meter, &listening, writer, observer))
             .map_err(|error| prefer_device_error(place, error));
@@ -150,8 +151,8 @@ impl<'a> Fit<'a> {
             .map_err(|error| with_charged_steps(error, charged, plan))?;
         drop(listening);
 
-        let TrainingOutput { mask, touched, .. } = trained;
-        let trouble = course.trouble.take();
+        let TrainingOutput { mask, selection_log: touched, .. } = trained;
+        let trouble = course.first_error.take();
         let record =
             self.record(model, place, charge.attempt_id(), charged, checkpoints, course)?;
         let provenance = start::provenance_after(model.provenance(), plan, mask.as_ref(), data);
@@ -206,10 +207,10 @@ impl<'a> Fit<'a> {
         };
         let (seeds, mask) = match found {
             Some(found) => {
-                if let Some(last) = found.numbers.resumed.last_mut() {
+                if let Some(last) = found.payload.resumed.last_mut() {
                     last.repeated |= charge.is_behind();
                 }
-                (found.numbers.seeds.clone(), found.mask()?)
+                (found.payload.seeds.clone(), found.mask()?)
             }
             None => {
                 let seeds = Seeds::new(plan.seed(), &seed_label(id, model))?;
@@ -258,7 +259,7 @@ impl<'a> Fit<'a> {
             test_accuracy: course.curve.points.last().and_then(|point| point.test_accuracy),
             test_hash: data.test_hash().to_owned(),
             seconds: course.elapsed_seconds(),
-            waiting_seconds: course.waited.map(|waited| waited.as_secs_f64()),
+            waiting_seconds: course.wait_time.map(|waited| waited.as_secs_f64()),
             mean_threshold: mean(&course.thresholds),
             trained_at: Some(utc_now()),
             software: program::software_versions(),

@@ -235,7 +235,7 @@ impl<'a> Meter<'a> {
             Ok(accuracy) => Ok(Some(accuracy)),
             Err(error) if error.kind() == ErrorKind::Device => Err(error),
             Err(error) => {
-                course.trouble.get_or_insert(error);
+                course.first_error.get_or_insert(error);
                 Ok(None)
             }
         }

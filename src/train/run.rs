@@ -112,7 +112,7 @@ impl RunRecord {
     /// Returns the epsilon that the paper of the method claims for the steps taken, without a
     /// valid proof.
     pub fn published_claim(&self) -> Option<ClaimedEpsilon> {
-        (self.plan.descriptor().ok()?.claim)(&self.plan, self.steps, self.mean_threshold)
+        (self.plan.descriptor().ok()?.published_claim)(&self.plan, self.steps, self.mean_threshold)
     }
 
     /// Returns the random name of the run, by which exports know it. Unlike [`id`](Self::id) it is
@@ -178,7 +178,7 @@ struct Inner {
     record: RunRecord,
     model: Model,
     mask: Option<Mask>,
-    touched: Option<SelectionLog>,
+    selection_log: Option<SelectionLog>,
     restored: bool,
     warnings: Vec<String>,
     /// The error by which it could not be stored.
@@ -193,7 +193,15 @@ impl Run {
         touched: Option<SelectionLog>,
     ) -> Self {
         let (restored, warnings, storing_error) = (false, Vec::new(), None);
-        Self(Arc::new(Inner { record, model, mask, touched, restored, warnings, storing_error }))
+        Self(Arc::new(Inner {
+            record,
+            model,
+            mask,
+            selection_log: touched,
+            restored,
+            warnings,
+            storing_error,
+        }))
     }
 
     /// Returns the same run, read from the store: it was not trained again and cost nothing.
@@ -206,7 +214,7 @@ impl Run {
     /// Returns the same run marked as trained just now; for runs that are read back to get their
     /// stored values.
     pub(crate) fn mark_as_trained(&self) -> Self {
-        let Inner { record, model, mask, touched, .. } = (*self.0).clone();
+        let Inner { record, model, mask, selection_log: touched, .. } = (*self.0).clone();
         Self::new(record, model, mask, touched)
     }
 
@@ -295,7 +303,7 @@ impl Run {
     }
     /// Returns the coordinates that its steps selected, if gradients were dropped.
     pub fn selection_log(&self) -> Option<SelectionLog> {
-        self.0.touched.clone()
+        self.0.selection_log.clone()
     }
     /// Returns all other data of the run.
     pub fn record(&self) -> &RunRecord {

@@ -19,11 +19,13 @@ pub struct Seeds {
     /// Seed of the sampler.
     pub sampling: [u8; 32],
     /// Seed of dropout masks and augmentation.
-    pub masks: [u8; 32],
+    #[serde(rename = "masks")]
+    pub dropout: [u8; 32],
     /// Seed of the noise.
     pub noise: [u8; 32],
     /// Seed of random masks and random dropping.
-    pub coordinates: [u8; 32],
+    #[serde(rename = "coordinates")]
+    pub sparsity: [u8; 32],
     /// Seed of the noise of a mask by DP-SNIP.
     pub mask_noise: [u8; 32],
 }
@@ -46,9 +48,9 @@ impl Seeds {
         };
         Ok(Self {
             sampling: stream("sampling")?,
-            masks: stream("masks")?,
+            dropout: stream("masks")?,
             noise: stream("noise")?,
-            coordinates: stream("coordinates")?,
+            sparsity: stream("coordinates")?,
             mask_noise: stream("mask noise")?,
         })
     }
@@ -56,13 +58,13 @@ impl Seeds {
     /// Returns the seeds of the coordinates of the run.
     pub(crate) fn mask_seeds(&self) -> MaskSeeds {
         let number = |stream: u64| {
-            let mut rng = ChaCha20Rng::from_seed(self.coordinates);
+            let mut rng = ChaCha20Rng::from_seed(self.sparsity);
             rng.set_stream(stream);
             rng.next_u64()
         };
         MaskSeeds {
             mask: number(1),
-            dropping: self.coordinates,
+            dropping: self.sparsity,
             noise: self.mask_noise,
             dropout: number(2),
         }
@@ -105,7 +107,7 @@ mod tests {
     use super::*;
 
     fn all_differ(seeds: &Seeds) -> bool {
-        let Seeds { sampling, masks, noise, coordinates, mask_noise } = seeds;
+        let Seeds { sampling, dropout: masks, noise, sparsity: coordinates, mask_noise } = seeds;
         let all = [sampling, masks, noise, coordinates, mask_noise];
         (0..all.len()).all(|i| all[..i].iter().all(|other| *other != all[i]))
     }
@@ -115,9 +117,9 @@ mod tests {
         let seeds = |seed, id| Seeds::new(Some(seed), id).unwrap();
         let (a, b) = (seeds(7, "run"), seeds(7, "run"));
         assert_eq!(a.noise, b.noise);
-        assert_eq!((a.sampling, a.masks), (b.sampling, b.masks));
+        assert_eq!((a.sampling, a.dropout), (b.sampling, b.dropout));
         assert!(all_differ(&a));
-        assert_ne!(a.masks, seeds(7, "another run").masks);
+        assert_ne!(a.dropout, seeds(7, "another run").dropout);
         assert_ne!(a.noise, seeds(8, "run").noise);
         assert_ne!(a.noise, seeds(7, "another run").noise, "runs must not share their noise");
     }
@@ -125,8 +127,8 @@ mod tests {
     #[test]
     fn the_operating_system_never_repeats() {
         let (a, b) = (Seeds::new(None, "run").unwrap(), Seeds::new(None, "run").unwrap());
-        assert!(a.noise != b.noise && a.sampling != b.sampling && a.masks != b.masks);
+        assert!(a.noise != b.noise && a.sampling != b.sampling && a.dropout != b.dropout);
         assert!(all_differ(&a));
-        assert!(a.mask_noise != b.mask_noise && a.coordinates != b.coordinates);
+        assert!(a.mask_noise != b.mask_noise && a.sparsity != b.sparsity);
     }
 }

@@ -53,8 +53,8 @@ impl TrainState {
     /// # Errors
     /// As making batches, mechanism, rates, coordinates and average of the plan.
     pub(super) fn initialize(plan: &Plan, begin: &TrainingLoop<'_>) -> Result<Self> {
-        let TrainingLoop { model, data, mask, seeds, run } = begin;
-        let batches = DataLoader::new(plan, data.train(), seeds.sampling, seeds.masks)?;
+        let TrainingLoop { model, data, mask, seeds, attempt_id: run } = begin;
+        let batches = DataLoader::new(plan, data.train(), seeds.sampling, seeds.dropout)?;
         let batches = batches.on(model.network())?;
         let mechanism = plan.mechanism(seeds.noise)?;
         let optimizer =
@@ -80,8 +80,8 @@ impl TrainState {
         let mut arrays = parameter_arrays(&self.network);
         let mut named = |kind: &str, values: Vec<(String, StateValues)>| -> Vec<StateEntry> {
             let each = values.into_iter().map(|(name, values)| match values {
-                StateValues::Same(value) => StateEntry { name, value: Some(value) },
-                StateValues::Each(array) => {
+                StateValues::Uniform(value) => StateEntry { name, value: Some(value) },
+                StateValues::PerCoordinate(array) => {
                     arrays.push((format!("{kind}/{name}"), array));
                     StateEntry { name, value: None }
                 }
@@ -118,11 +118,11 @@ impl TrainState {
         let mut values =
             |kind: &str, named: Vec<StateEntry>| -> Result<Vec<(String, StateValues)>> {
                 let each = named.into_iter().map(|StateEntry { name, value }| match value {
-                    Some(value) => Ok((name, StateValues::Same(value))),
+                    Some(value) => Ok((name, StateValues::Uniform(value))),
                     None => {
                         let key = format!("{kind}/{name}");
                         let array = arrays.remove(&key).ok_or_else(|| missing(&key))?;
-                        Ok((name, StateValues::Each(array.into())))
+                        Ok((name, StateValues::PerCoordinate(array.into())))
                     }
                 });
                 each.collect()

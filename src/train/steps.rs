@@ -22,7 +22,7 @@ pub(super) struct TrainingLoop<'a> {
     pub(super) mask: Option<Mask>,
     pub(super) seeds: Seeds,
     /// The name of the attempt in the ledger.
-    pub(super) run: &'a str,
+    pub(super) attempt_id: &'a str,
 }
 
 /// The results of the steps of a run.
@@ -30,7 +30,7 @@ pub(super) struct TrainingOutput {
     /// The network after the last step, or the average of networks that the plan asks for.
     pub(super) network: Network,
     pub(super) mask: Option<Mask>,
-    pub(super) touched: Option<SelectionLog>,
+    pub(super) selection_log: Option<SelectionLog>,
 }
 
 impl TrainingLoop<'_> {
@@ -69,7 +69,7 @@ impl TrainingLoop<'_> {
             if !plan.is_private()
                 && let Some(error) = batch.read_error()
             {
-                course.trouble.get_or_insert(error);
+                course.first_error.get_or_insert(error);
             }
             watch_for_kernel_failures(first, network, || {
                 state.coordinates.record_step(selected);
@@ -79,8 +79,8 @@ impl TrainingLoop<'_> {
             let step = StepSettings {
                 momentum: rate.momentum,
                 noise_std: Some(&release.noise_std),
-                selected,
-                touched: state_of_dropped.update_mask(state.coordinates.trained(), selected),
+                noise_mask: selected,
+                update_mask: state_of_dropped.update_mask(state.coordinates.trained(), selected),
                 ..StepSettings::new(rate.learning_rate)
             };
             state.network = state.optimizer.step(network, &release.gradient, &step)?;
@@ -102,11 +102,11 @@ impl TrainingLoop<'_> {
         if let Some(writer) = checkpoints {
             writer.write_final(&state, course, meter)?;
         }
-        course.waited = course.total_wait(state.batches.waited());
+        course.wait_time = course.total_wait(state.batches.waited());
         let TrainState { network, average, coordinates, .. } = state;
         let network = average.map_or(network, |average| average.network());
         let (mask, touched) = coordinates.into_record();
-        Ok(TrainingOutput { network, mask, touched })
+        Ok(TrainingOutput { network, mask, selection_log: touched })
     }
 }
 

@@ -62,7 +62,7 @@ pub(crate) fn fit_private_selection(
     // All of it is spent, however it ends, and a later time would tell how many trials there were.
     charge.close(plan.steps())?;
     let seeds = Seeds::new(plan.seed(), &format!("{} selection", seed_label(id, model)))?;
-    let (trials, mut draws) = draw_trial_count(selection, seeds.coordinates)?;
+    let (trials, mut draws) = draw_trial_count(selection, seeds.sparsity)?;
     observer.on_note(&opening_note(selection));
     let mut best: Option<(usize, Run)> = None;
     for trial in 0..trials {

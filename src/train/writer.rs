@@ -16,13 +16,13 @@ use crate::{ErrorKind, Result};
 
 /// Writer of the checkpoints of a run that is being trained.
 pub(super) struct CheckpointWriter<'a> {
-    keeper: &'a mut CheckpointManager,
+    manager: &'a mut CheckpointManager,
     /// The header of its checkpoints, but for what changes from one to the next.
-    about: CheckpointHeader,
+    header_template: CheckpointHeader,
     seeds: Seeds,
     resumed: Vec<Resumption>,
     /// The checkpoint that the run resumes from.
-    found: Option<Checkpoint>,
+    resume_from: Option<Checkpoint>,
 }
 
 impl<'a> CheckpointWriter<'a> {
@@ -49,10 +49,16 @@ impl<'a> CheckpointWriter<'a> {
             device: place.to_string(),
             ..CheckpointHeader::default()
         };
-        let resumed = found.as_ref().map(|found| found.numbers.resumed.clone());
+        let resumed = found.as_ref().map(|found| found.payload.resumed.clone());
         let resumed = resumed.unwrap_or_default();
-        let mut writer = Self { keeper, about, seeds: seeds.clone(), resumed, found };
-        if writer.found.is_none() {
+        let mut writer = Self {
+            manager: keeper,
+            header_template: about,
+            seeds: seeds.clone(),
+            resumed,
+            resume_from: found,
+        };
+        if writer.resume_from.is_none() {
             let mask = mask.map(Mask::to_bytes).transpose()?;
             let arrays = super::state::parameter_arrays(model.network());
             writer.write(0, false, None, mask, &arrays)?;
@@ -71,7 +77,8 @@ impl<'a> CheckpointWriter<'a> {
         course: &mut RunTracker<'_>,
         meter: &mut Meter<'_>,
     ) -> Result<TrainState> {
-        let Some(Checkpoint { header, numbers, mut arrays, .. }) = self.found.take() else {
+        let Some(Checkpoint { header, payload: numbers, mut arrays, .. }) = self.resume_from.take()
+        else {
             return Ok(state);
         };
         let state = match numbers.progress {
@@ -100,7 +107,7 @@ impl<'a> CheckpointWriter<'a> {
         meter: &mut Meter<'_>,
     ) -> Result<()> {
         let is_last = course.steps == course.plan.steps();
-        if self.keeper.is_due(course.steps) && !is_last {
+        if self.manager.is_due(course.steps) && !is_last {
             tolerate_io_error(self.save(state, course, meter, false), course)
         } else {
             Ok(())
@@ -154,10 +161,10 @@ impl<'a> CheckpointWriter<'a> {
         mask: Option<Vec<u8>>,
         arrays: &Arrays,
     ) -> Result<()> {
-        let about = CheckpointHeader { step, stopped, ..self.about.clone() };
+        let about = CheckpointHeader { step, stopped, ..self.header_template.clone() };
         let (seeds, resumed) = (self.seeds.clone(), self.resumed.clone());
         let numbers = CheckpointPayload { seeds, resumed, progress };
-        self.keeper.write(about, &numbers, mask.as_deref(), arrays)
+        self.manager.write(about, &numbers, mask.as_deref(), arrays)
     }
 }
 
@@ -166,7 +173,7 @@ impl<'a> CheckpointWriter<'a> {
 fn tolerate_io_error(written: Result<()>, course: &mut RunTracker<'_>) -> Result<()> {
     match written {
         Err(error) if error.kind() == ErrorKind::Io => {
-            course.trouble.get_or_insert(error);
+            course.first_error.get_or_insert(error);
             Ok(())
         }
         written => written,

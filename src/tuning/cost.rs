@@ -49,11 +49,11 @@ pub(super) fn describe_noisy_cost(runs: usize, plan: &Plan) -> String {
 pub(super) fn badge(data: &Dataset, public: Option<&Dataset>) -> Badge {
     match public {
         Some(public) if public.public().is_some_and(|known| known.drawn_by_code) => Badge::Proved,
-        Some(public) => Badge::Assumption(format!(
+        Some(public) => Badge::Conditional(format!(
             "{}, on which the settings were chosen, is public, and its examples need no guarantee",
             public.name()
         )),
-        None => Badge::None(format!(
+        None => Badge::NoGuarantee(format!(
             "learning rate and clip norm were chosen by training on {} without noise",
             data.name()
         )),

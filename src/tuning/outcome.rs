@@ -52,7 +52,7 @@ pub struct TuningResult<M> {
     pub(super) steps: Vec<TuningStep>,
     pub(super) warnings: Vec<String>,
     pub(super) badge: Badge,
-    pub(super) map: Option<Figure>,
+    pub(super) heat_map_figure: Option<Figure>,
     pub(super) data: String,
 }
 
@@ -86,7 +86,7 @@ impl<M: Method + Clone + 'static> TuningResult<M> {
         trials: Trials,
         factors: impl IntoIterator<Item = f64>,
     ) -> Result<PrivateSelection> {
-        if let Badge::None(why) = &self.badge {
+        if let Badge::NoGuarantee(why) = &self.badge {
             let what = "a private selection around tuned settings";
             return Err(Error::new(ErrorKind::Setting, what, why.as_str()).fix(
                 "tune on public data: Tuning::public; or give PrivateSelection learning rates that \
@@ -129,7 +129,7 @@ impl<M> TuningResult<M> {
     /// Returns the accuracies of the runs with noise over learning rate and clip norm (Kurakin et
     /// al., 2022, Figures 3 and 4); `None` if only one pair was tried.
     pub fn heat_map(&self) -> Option<&Figure> {
-        self.map.as_ref()
+        self.heat_map_figure.as_ref()
     }
 
     /// Returns all runs and costs as a table.
@@ -169,11 +169,11 @@ impl<M> TuningResult<M> {
         let lines = words.iter().map(|line| format!("<p>{}</p>", format::html_escape(line)));
         let html = format!("{}\n{}", self.table().html(), lines.collect::<Vec<_>>().join("\n"));
         let coverage = match self.badge {
-            Badge::None(_) => Coverage::NotCovered,
-            Badge::Proved | Badge::Assumption(_) => Coverage::TestPart,
+            Badge::NoGuarantee(_) => Coverage::NotCovered,
+            Badge::Proved | Badge::Conditional(_) => Coverage::TestPart,
         };
         let text = MimeBundle::text(self.to_string()).with_html(html);
-        let all = std::iter::once(text).chain(self.map.as_ref().map(Figure::bundle));
+        let all = std::iter::once(text).chain(self.heat_map_figure.as_ref().map(Figure::bundle));
         all.map(|bundle| bundle.with_coverage(coverage)).collect()
     }
 }

@@ -182,7 +182,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
             trials: near,
         });
         Ok(TuningResult {
-            map: draw::heat_map(&all, &self.note())?,
+            heat_map_figure: draw::heat_map(&all, &self.note())?,
             method: self.tuning.method.clone(),
             learning_rate: rate,
             clip,

@@ -59,7 +59,7 @@ fn public_data_are_tuned_on_at_no_cost_with_the_noise_of_the_private_plan() -> R
         assert!(error.to_string().contains("a part of them"), "{error}");
     }
     let declared = small().public(&public.split(0.6, 1)?).run_in(&store, linear, &private)?;
-    assert!(matches!(declared.badge(), Badge::Proved | Badge::Assumption(_)));
+    assert!(matches!(declared.badge(), Badge::Proved | Badge::Conditional(_)));
     Ok(())
 }
 
@@ -68,7 +68,7 @@ fn on_private_data_no_epsilon_covers_the_choice() -> Result<()> {
     let (_folder, store) = store();
     let data = data::glyphs_with(400, 50, 63)?;
     let tuned = small().around([1.0]).run_in(&store, linear, &data)?;
-    let Badge::None(why) = tuned.badge() else { panic!("{tuned}") };
+    let Badge::NoGuarantee(why) = tuned.badge() else { panic!("{tuned}") };
     assert!(why.contains("without noise"), "{why}");
     let error = tuned.select(Trials::geometric(3.0), [1.0]).unwrap_err().to_string();
     assert!(error.contains("Tuning::public"), "{error}");

@@ -196,7 +196,7 @@ proptest! {
         };
         let here = headline(q, sigma, steps, delta);
         prop_assert!(here.epsilon >= 0.0 && here.epsilon.is_finite());
-        prop_assert!(here.lower.is_none_or(|lower| lower <= here.epsilon));
+        prop_assert!(here.lower_bound.is_none_or(|lower| lower <= here.epsilon));
         let not_more = |a: f64, b: f64| a <= b * (1.0 + 2e-3) + 2e-6;
         prop_assert!(not_more(headline(q, sigma * factor, steps, delta).epsilon, here.epsilon), "noise");
         prop_assert!(not_more(headline(q, sigma, steps, (delta * factor).min(0.5)).epsilon, here.epsilon), "delta");
@@ -207,7 +207,7 @@ proptest! {
         let events = [training(q, sigma, steps)];
         let rdp = Rdp::default().epsilon(&events, Delta(delta)).unwrap();
         let pld = Pld::default().epsilon(&events, Delta(delta)).unwrap();
-        prop_assert!(pld.lower.unwrap_or(0.0) <= rdp.epsilon);
+        prop_assert!(pld.lower_bound.unwrap_or(0.0) <= rdp.epsilon);
         prop_assert!(not_more(pld.epsilon, rdp.epsilon), "{pld:?} {rdp:?}");
     }
 }
@@ -217,7 +217,7 @@ fn pld_accounts_twenty_thousand_multipliers_within_three_percent() {
     let step = |i: i32| training(0.01, 1.0 - 2e-5 * f64::from(i), 50);
     let events: Vec<Event> = (0..20_000).map(step).collect();
     let spent = Pld::default().epsilon(&events, Delta(1e-5)).unwrap();
-    let lower = spent.lower.unwrap();
+    let lower = spent.lower_bound.unwrap();
     println!("{lower} to {}", spent.epsilon);
     assert!(lower < spent.epsilon && spent.epsilon < 1.03 * lower, "{spent:?}");
 }

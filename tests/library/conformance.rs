@@ -117,7 +117,10 @@ fn supports_exactly_the_events_of_the_table(make: Factory, table: Table) {
             match (accountant.epsilon(std::slice::from_ref(&event), Delta(1e-5)), expected) {
                 (Ok(spent), 'a' | '?') => {
                     assert!(spent.epsilon > 0.0 && spent.epsilon.is_finite(), "{event}: {spent}");
-                    assert!(spent.lower.is_none_or(|lower| lower <= spent.epsilon), "{spent:?}");
+                    assert!(
+                        spent.lower_bound.is_none_or(|lower| lower <= spent.epsilon),
+                        "{spent:?}"
+                    );
                 }
                 (Err(error), '-' | '?') => {
                     assert_eq!(error.kind(), ErrorKind::Accounting, "{error}");
@@ -243,7 +246,7 @@ fn extremes_give_a_value_or_an_error(make: Factory) {
                 Ok(spent) => {
                     assert!(spent.epsilon >= 0.0 && spent.epsilon.is_finite(), "{what}: {spent:?}");
                     let ordered = |lower: f64| (0.0..=spent.epsilon).contains(&lower);
-                    assert!(spent.lower.is_none_or(ordered), "{what}: {spent:?}");
+                    assert!(spent.lower_bound.is_none_or(ordered), "{what}: {spent:?}");
                 }
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Accounting, "{what}: {error}"),
             }
@@ -333,7 +336,7 @@ fn no_accountant_is_below_the_exact_value_for_gaussians() {
         {
             let events = [Event::Gaussian { noise_multiplier: sigma, count }];
             let exact = Gdp::with_neighbouring(relation).epsilon(&events, Delta(delta)).unwrap();
-            let lower = exact.lower.expect("the exact accountant has a lower bound");
+            let lower = exact.lower_bound.expect("the exact accountant has a lower bound");
             assert!(lower <= exact.epsilon && exact.epsilon - lower <= 1e-8 * exact.epsilon);
             let bounds: [Box<dyn Accountant>; 5] = [
                 Box::new(Pld::with_neighbouring(relation)),
@@ -363,7 +366,7 @@ fn pld_is_below_rdp_and_above_its_own_lower_bound() {
             let pld = Pld::with_neighbouring(relation).epsilon(&events, Delta(delta)).unwrap();
             let rdp = epsilon(&Rdp::with_neighbouring(relation), &events, delta);
             assert!(pld.epsilon <= rdp, "q {q} sigma {sigma}: {pld} above {rdp}");
-            let lower = pld.lower.expect("a lower bound");
+            let lower = pld.lower_bound.expect("a lower bound");
             assert!(lower <= pld.epsilon && lower > 0.5 * pld.epsilon, "{pld:?}");
             let headline = TightestAccountant::with_neighbouring(relation)
                 .epsilon(&events, Delta(delta))

@@ -43,11 +43,11 @@ fn epsilon_over_delta_draws_every_accountant_that_answers_at_its_own_values() {
     for events in [[training(1.0, 1000)], [unsampled]] {
         let chart = figures::epsilon_vs_delta(&events).unwrap();
         let answers = compare_accountants(&events, DELTA, NeighbouringRelation::AddOrRemoveOne);
-        let drawn = answers.iter().filter(|answer| answer.spent.is_ok()).count();
+        let drawn = answers.iter().filter(|answer| answer.cost.is_ok()).count();
         assert_eq!(lines(&chart).len(), drawn, "{chart}");
         assert!(chart.text().contains("epsilon (add or remove one)"), "{chart}");
         assert!(drawn > 0);
-        for answer in answers.iter().filter(|answer| answer.spent.is_ok()) {
+        for answer in answers.iter().filter(|answer| answer.cost.is_ok()) {
             let (accountant, name): (Box<dyn Accountant>, &str) = match answer.accountant.as_str() {
                 "pld" => (Box::new(Pld::default()), "PLD"),
                 "rdp" => (Box::new(Rdp::default()), "RDP"),

@@ -41,11 +41,11 @@ struct Counts {
 
 impl GridObserver for Counts {
     fn on_progress(&mut self, progress: &GridProgress<'_>) {
-        assert!(progress.done < progress.all && progress.step <= progress.steps);
+        assert!(progress.completed < progress.total && progress.step <= progress.steps);
         self.steps += usize::from(progress.step > 0);
     }
     fn on_run_end(&mut self, progress: &GridProgress<'_>, run: Result<&CellRun, &Error>) {
-        assert!(progress.done <= progress.all);
+        assert!(progress.completed <= progress.total);
         match run {
             Ok(run) if run.restored => self.restored += 1,
             Ok(_) => self.trained += 1,

@@ -199,7 +199,7 @@ fn a_kill_at_any_moment_leaves_a_usable_ledger() {
             assert!(entries.len() > said, "entry {said} was acknowledged and is gone");
             checked += 1;
         }
-        assert!(entries.iter().all(|entry| matches!(entry.entry, EntryKind::Planned { .. })));
+        assert!(entries.iter().all(|entry| matches!(entry.kind, EntryKind::Planned { .. })));
     }
     assert!(checked > 0, "every kill came while the file was empty: nothing was checked");
 }

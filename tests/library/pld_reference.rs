@@ -15,7 +15,7 @@ fn values_agree_with_dp_accounting_within_0_3_percent() {
         let events: Vec<Event> = serde_json::from_value(row["events"].clone()).expect("events");
         let (delta, theirs) = (row["delta"].as_f64().unwrap(), row["epsilon"].as_f64().unwrap());
         let ours = Pld::with_neighbouring(relation).epsilon(&events, Delta(delta)).unwrap();
-        let lower = ours.lower.unwrap();
+        let lower = ours.lower_bound.unwrap();
         println!(
             "{theirs:<20} ours {lower} to {} ({relation}, {:.80})",
             ours.epsilon,

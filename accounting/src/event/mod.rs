@@ -9,7 +9,7 @@ mod display;
 mod reduce;
 mod single;
 
-pub use reduce::STOPPING;
+pub use reduce::STOPPING_ASSUMPTION;
 pub(super) use reduce::nearly_equal;
 pub(crate) use single::{SingleRelease, flatten_events, unsampled};
 

@@ -6,7 +6,7 @@ use crate::{Error, ErrorKind, Result};
 /// The condition under which a run that stopped early costs no more than the steps it took. If the
 /// stopping time depends on released results, an adversary learns more than those steps alone
 /// reveal.
-pub const STOPPING: &str =
+pub const STOPPING_ASSUMPTION: &str =
     "the moment of stopping was chosen independently of the data and of everything the run showed";
 
 impl Event {

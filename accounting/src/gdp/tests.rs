@@ -101,7 +101,7 @@ fn mu_squared_adds_up_and_doubles_under_replace_one() {
     assert!((spent(NeighbouringRelation::ZeroOutOne, &epoch).epsilon - one.epsilon).abs() < 1e-8);
     assert!(Gdp::default().epsilon(&epoch, Delta(1e-5)).is_err());
     // Exact: the lower and the upper bound coincide.
-    assert!(one.epsilon - one.lower.unwrap() < 1e-9);
+    assert!(one.epsilon - one.lower_bound.unwrap() < 1e-9);
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn curve(prior: &[Event], stages: &Stages, q: f64, at: &[u64]) -> Vec<f64> {
     for (&steps, found) in at.iter().zip(&found) {
         let events = [prior, &[stages.event(SamplingRate(q), steps)]].concat();
         let alone = headline.epsilon(&events, DELTA).unwrap();
-        assert!(found.epsilon >= alone.lower.unwrap_or(0.0), "{steps}: {found} {alone}");
+        assert!(found.epsilon >= alone.lower_bound.unwrap_or(0.0), "{steps}: {found} {alone}");
         assert!(found.epsilon <= alone.epsilon * 1.002, "{steps}: {found} {alone}");
         if steps == at[at.len() - 1] {
             assert_eq!(*found, alone, "the last is the whole");

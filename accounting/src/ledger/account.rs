@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Budget, Entry, EntryKind};
-use crate::{Error, ErrorKind, Event, NeighbouringRelation, Result, STOPPING};
+use crate::{Error, ErrorKind, Event, NeighbouringRelation, Result, STOPPING_ASSUMPTION};
 
 /// The charges of all runs and the budget that result from a list of entries.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +19,7 @@ pub struct ChargeRecord {
     /// The id of the run.
     pub run: String,
     /// Time of its start, if the book has a clock.
-    pub at: String,
+    pub started_at: String,
     /// The note of the plan.
     pub note: String,
     /// The released event if the run was closed, otherwise the whole plan.
@@ -89,7 +89,7 @@ impl LedgerState {
     /// Adds entries if the budget allows all of them together.
     pub(super) fn admit_all(&mut self, entries: &[Entry]) -> Result<()> {
         let (plans, others): (Vec<&Entry>, Vec<&Entry>) =
-            entries.iter().partition(|entry| matches!(entry.entry, EntryKind::Planned { .. }));
+            entries.iter().partition(|entry| matches!(entry.kind, EntryKind::Planned { .. }));
         if !plans.is_empty() && self.budget.is_some() {
             let events = plans.iter().filter_map(|entry| entry.event().cloned());
             let stated = plans.iter().find_map(|entry| entry.neighbouring);
@@ -102,7 +102,7 @@ impl LedgerState {
 
     /// Adds an entry that is not a plan, if the budget allows it.
     fn admit(&mut self, entry: &Entry) -> Result<()> {
-        match &entry.entry {
+        match &entry.kind {
             // A budget that cannot be kept is rejected.
             EntryKind::Budget(budget) => self.budget_status_under(*budget).map(drop)?,
             EntryKind::Resumed { run, event } => {
@@ -138,7 +138,7 @@ impl LedgerState {
         let reject = |why: &str, fix: &str| {
             Err(Error::new(ErrorKind::Ledger, entry.subject(), why).fix(fix))
         };
-        match &entry.entry {
+        match &entry.kind {
             EntryKind::Budget(budget) => self.budget = Some(*budget),
             EntryKind::Planned { run, .. } if self.by_id.contains_key(run) => {
                 return reject("this run was started before", "use a new id for every run");
@@ -147,7 +147,7 @@ impl LedgerState {
                 self.by_id.insert(run.clone(), self.runs.len());
                 self.runs.push(ChargeRecord {
                     run: run.clone(),
-                    at: entry.at.clone(),
+                    started_at: entry.recorded_at.clone(),
                     note: entry.note.clone(),
                     event: event.clone(),
                     released: None,
@@ -177,7 +177,7 @@ impl LedgerState {
                         entry.note.clone()
                     } else {
                         // The note of the entry is about fewer steps.
-                        format!("no less than before the run was resumed, if {STOPPING}")
+                        format!("no less than before the run was resumed, if {STOPPING_ASSUMPTION}")
                     };
                     charge.stopped_early = spent != charge.event;
                     charge.event = spent;

@@ -33,7 +33,7 @@ pub struct BudgetStatus {
     /// The budget.
     pub budget: Budget,
     /// The epsilon of all runs together at the budget's delta.
-    pub spent: PrivacyCost,
+    pub cost: PrivacyCost,
     /// The number of runs.
     pub runs: usize,
     /// The neighbouring relation of `spent`.
@@ -62,12 +62,12 @@ impl BudgetStatus {
     /// Returns the budget minus the spent epsilon, at least 0. Whether a plan fits is decided by
     /// composing all events, not by subtraction, because epsilons are not additive.
     pub fn remaining(&self) -> f64 {
-        (self.budget.epsilon.0 - self.spent.epsilon).max(0.0)
+        (self.budget.epsilon.0 - self.cost.epsilon).max(0.0)
     }
 
     /// Returns whether more is spent than the budget allows. Every further plan is then rejected.
     pub fn is_overspent(&self) -> bool {
-        self.spent.epsilon > self.budget.epsilon.0 * (1.0 + SLACK)
+        self.cost.epsilon > self.budget.epsilon.0 * (1.0 + SLACK)
     }
 
     /// Returns a summary, for example `2.1 is spent by 3 runs, 0.9 below the limit`.
@@ -76,7 +76,7 @@ impl BudgetStatus {
             NeighbouringRelation::AddOrRemoveOne => String::new(),
             other => format!(" (neighbours: {other})"),
         };
-        let spent = RoundedUp(self.spent.epsilon);
+        let spent = RoundedUp(self.cost.epsilon);
         let runs = counted_plainly(self.runs as u64, "run");
         let spent = format!("{spent} is spent by {runs}{relation}");
         if self.is_overspent() {
@@ -152,7 +152,7 @@ impl LedgerState {
     pub fn budget_status_under(&self, budget: Budget) -> Result<BudgetStatus> {
         let spent = self.total(budget.delta).map_err(|e| self.budget_error(budget, &e))?;
         let neighbouring = self.neighbouring();
-        Ok(BudgetStatus { budget, spent, runs: self.charges().len(), neighbouring })
+        Ok(BudgetStatus { budget, cost: spent, runs: self.charges().len(), neighbouring })
     }
 
     /// Returns the spending after `plan`, whose guarantee is stated for a relation, or an error
@@ -186,18 +186,23 @@ impl LedgerState {
             }
         };
         let neighbouring = headline.neighbouring();
-        let after = BudgetStatus { budget, spent, runs: self.charges().len() + 1, neighbouring };
+        let after =
+            BudgetStatus { budget, cost: spent, runs: self.charges().len() + 1, neighbouring };
         if !after.is_overspent() {
             return Ok(Some(after));
         }
         let before = self.budget_status_under(budget)?;
-        let epsilon = RoundedUp(after.spent.epsilon);
+        let epsilon = RoundedUp(after.cost.epsilon);
         Err(Error::new(
             ErrorKind::Ledger,
             format!("this plan would bring the epsilon of its data set to {epsilon}"),
             format!("the budget is {budget}; {}", before.usage()),
         )
-        .fix(if before.remaining() > 0.0 { ADVICE } else { NOTHING_LEFT }))
+        .fix(if before.remaining() > 0.0 {
+            OVER_BUDGET_ADVICE
+        } else {
+            BUDGET_EXHAUSTED_ADVICE
+        }))
     }
 
     fn budget_error(&self, budget: Budget, error: &Error) -> Error {
@@ -216,10 +221,10 @@ impl LedgerState {
     }
 }
 
-const ADVICE: &str = "more noise, fewer steps or smaller batches; or raise the budget deliberately \
+const OVER_BUDGET_ADVICE: &str = "more noise, fewer steps or smaller batches; or raise the budget deliberately \
                       (Ledger::set_budget, lab::budget in a notebook): the ledger records it";
 
-const NOTHING_LEFT: &str = "nothing is left, so every private run is refused: raise the budget \
+const BUDGET_EXHAUSTED_ADVICE: &str = "nothing is left, so every private run is refused: raise the budget \
                             deliberately (Ledger::set_budget, lab::budget in a notebook), which the \
                             ledger records, or use other data";
 

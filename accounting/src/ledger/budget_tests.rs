@@ -29,11 +29,11 @@ fn a_plan_that_fits_is_recorded_and_one_that_does_not_is_rejected_with_numbers()
     let both = epsilon(&[training(100), training(1000)]);
     let limit = both * 1.001;
     let spending = ledger.set_budget(Epsilon(limit), DELTA).unwrap();
-    assert_eq!((spending.spent.epsilon, spending.runs), (one, 1), "earlier runs count");
+    assert_eq!((spending.cost.epsilon, spending.runs), (one, 1), "earlier runs count");
     assert!((spending.remaining() - (limit - one)).abs() < 1e-12 && !spending.is_overspent());
 
     let after = ledger.budget_status_after(&training(1000), ADD_OR_REMOVE).unwrap().unwrap();
-    assert!((after.spent.epsilon - both).abs() < 1e-12);
+    assert!((after.cost.epsilon - both).abs() < 1e-12);
     assert_eq!(ledger.events().unwrap().len(), 1, "asking charges nothing");
     let error = ledger.begin_run("too much", &training(1100)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Ledger);
@@ -93,7 +93,7 @@ fn the_newest_budget_applies_and_earlier_ones_stay_on_record() {
     assert!(refused.advice().starts_with("nothing is left"), "{refused}");
     ledger.close_run("run", &training(999)).unwrap();
 
-    let kinds = ledger.entries().unwrap().into_iter().map(|entry| entry.entry);
+    let kinds = ledger.entries().unwrap().into_iter().map(|entry| entry.kind);
     let limits: Vec<_> = kinds
         .filter_map(|kind| match kind {
             EntryKind::Budget(budget) => Some(budget.epsilon.0),
@@ -162,10 +162,10 @@ fn a_run_whose_guarantee_is_for_one_example_replaced_is_counted_for_that() {
     };
     let zeroed =
         ledger.budget_status_after(&event, NeighbouringRelation::ZeroOutOne).unwrap().unwrap();
-    assert!(zeroed.spent.epsilon < one / 2.0, "{zeroed}");
+    assert!(zeroed.cost.epsilon < one / 2.0, "{zeroed}");
     ledger.record(&entry("one", NeighbouringRelation::ReplaceOne)).unwrap();
     let spending = ledger.budget_status().unwrap().unwrap();
-    assert!((spending.spent.epsilon / one - 1.0).abs() < 1e-9, "{spending}");
+    assert!((spending.cost.epsilon / one - 1.0).abs() < 1e-9, "{spending}");
     assert_eq!(spending.neighbouring, NeighbouringRelation::ReplaceOne);
     assert!(spending.to_string().contains("neighbours: replace one"), "{spending}");
     // Whatever is next counts for the same relation, on Poisson samples too.

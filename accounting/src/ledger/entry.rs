@@ -42,12 +42,13 @@ pub enum EntryKind {
 pub struct Entry {
     /// A plan, its correction, its resumption, or a budget.
     #[serde(flatten)]
-    pub entry: EntryKind,
+    pub kind: EntryKind,
     /// Content hash of the data set.
     pub data_hash: String,
     /// Time of the entry: UTC, ISO 8601, whole seconds. Filled in by the [`Book`](super::Book) that
     /// keeps it; empty before, and in books without a clock.
-    pub at: String,
+    #[serde(rename = "at")]
+    pub recorded_at: String,
     /// Free text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
@@ -103,9 +104,9 @@ impl Entry {
 
     fn new(data_hash: &str, entry: EntryKind) -> Self {
         Self {
-            entry,
+            kind: entry,
             data_hash: data_hash.to_owned(),
-            at: String::new(),
+            recorded_at: String::new(),
             note: String::new(),
             epsilon_claimed: None,
             neighbouring: None,
@@ -114,7 +115,7 @@ impl Entry {
 
     /// Returns the event of the entry, planned or released; `None` for a budget.
     pub fn event(&self) -> Option<&Event> {
-        match &self.entry {
+        match &self.kind {
             EntryKind::Planned { event, .. }
             | EntryKind::Spent { event, .. }
             | EntryKind::Resumed { event, .. } => Some(event),
@@ -130,7 +131,7 @@ impl Entry {
         if let Some(event) = self.event() {
             event.check()?;
         }
-        if let EntryKind::Budget(budget) = &self.entry {
+        if let EntryKind::Budget(budget) = &self.kind {
             budget.check()?;
         }
         if self.data_hash == data_hash {
@@ -145,7 +146,7 @@ impl Entry {
 
     /// Returns a description of the entry, for error messages.
     pub fn subject(&self) -> String {
-        match &self.entry {
+        match &self.kind {
             EntryKind::Planned { run, event }
             | EntryKind::Spent { run, event }
             | EntryKind::Resumed { run, event } => {

@@ -14,7 +14,7 @@ pub struct AffordableRun {
     pub noise_multiplier: NoiseMultiplier,
     /// Sampling rate and number of steps of the run, those of the last run on record; `None` for
     /// one release on all examples, where there is no such run.
-    pub like_the_last: Option<(f64, u64)>,
+    pub reference_sampling: Option<(f64, u64)>,
 }
 
 impl LedgerState {
@@ -46,7 +46,7 @@ impl LedgerState {
         let noise_multiplier = found.noise_multiplier;
         let event = Event::poisson(rate, noise_multiplier.0, steps);
         let epsilon = headline.epsilon(&[event], budget.delta)?.epsilon;
-        Ok(AffordableRun { epsilon, noise_multiplier, like_the_last })
+        Ok(AffordableRun { epsilon, noise_multiplier, reference_sampling: like_the_last })
     }
 }
 

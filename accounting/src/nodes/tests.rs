@@ -87,8 +87,9 @@ fn every_release_lies_between_its_nodes() {
         for relation in [RELATION, NeighbouringRelation::ReplaceOne] {
             let releases = releases(many(from, to));
             let nodes = NoiseGrid::new(&releases, relation, 64);
-            assert!(nodes.merge);
-            let sigmas: Vec<f64> = nodes.list.iter().map(SingleRelease::noise_multiplier).collect();
+            assert!(nodes.has_mixtures);
+            let sigmas: Vec<f64> =
+                nodes.node_releases.iter().map(SingleRelease::noise_multiplier).collect();
             assert!(sigmas.is_sorted_by(|a, b| a < b), "{sigmas:?}");
             assert!(sigmas[0] <= from.min(to) && sigmas[sigmas.len() - 1] >= from.max(to));
             for (single, count) in &releases {
@@ -125,9 +126,9 @@ fn few_multipliers_and_unsampled_releases_are_their_own_nodes() {
     );
     all.push((SingleRelease::Poisson { sampling_rate: 0.5, noise_multiplier: 1.0 }, 7));
     let nodes = NoiseGrid::new(&all, RELATION, 64);
-    assert_eq!(nodes.list.len(), all.len());
+    assert_eq!(nodes.node_releases.len(), all.len());
     let parts = nodes.components(&all);
-    assert!(parts.iter().all(|part| part.between.is_empty()), "{parts:?}");
+    assert!(parts.iter().all(|part| part.mixtures.is_empty()), "{parts:?}");
     let sum: f64 = parts.iter().map(|part| part.exact).sum();
     assert_eq!(sum, 6.0 + 300.0 + 7.0);
     // A part of the releases has a part of the nodes.

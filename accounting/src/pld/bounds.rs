@@ -18,10 +18,10 @@ pub(super) struct CompositionBounds {
 /// Bound on direction `add`.
 enum AddDirectionBound {
     /// Equal to direction `remove`.
-    Same,
+    EqualToRemove,
     /// A Chernoff bound, below direction `remove` at the delta of the window. It is evaluated at
     /// each delta, because the worse direction depends on delta.
-    Bounded(ChernoffBound),
+    Chernoff(ChernoffBound),
     Composed(TiltedSum),
 }
 
@@ -33,14 +33,14 @@ impl CompositionBounds {
         let DirectionBounds { upper, lower, .. } = task.compose(Direction::Remove)?;
         let Crossing::At(epsilon) = upper.epsilon(delta, BoundKind::Upper) else { return None };
         let add = if case.is_symmetric() {
-            AddDirectionBound::Same
+            AddDirectionBound::EqualToRemove
         } else {
             match task.chernoff_bound_add().filter(|bound| bound.epsilon(delta) <= epsilon) {
-                Some(bound) => AddDirectionBound::Bounded(bound),
+                Some(bound) => AddDirectionBound::Chernoff(bound),
                 None => AddDirectionBound::Composed(task.compose(Direction::Add)?.upper),
             }
         };
-        let can_be_refined = upper.mass.len() <= 1 << 17 && !case.merged;
+        let can_be_refined = upper.mass.len() <= 1 << 17 && !case.has_mixtures;
         Some(Self { upper, lower, can_be_refined, add })
     }
 
@@ -62,8 +62,8 @@ impl AddDirectionBound {
     /// Computes an upper bound on epsilon; `None` if it is outside of the window.
     fn epsilon(&self, delta: f64) -> Option<f64> {
         match self {
-            Self::Same => Some(0.0),
-            Self::Bounded(bound) => Some(bound.epsilon(delta)),
+            Self::EqualToRemove => Some(0.0),
+            Self::Chernoff(bound) => Some(bound.epsilon(delta)),
             Self::Composed(composed) => match composed.epsilon(delta, BoundKind::Upper) {
                 Crossing::At(epsilon) => Some(epsilon),
                 Crossing::AboveWindow | Crossing::BelowWindow => None,
@@ -74,8 +74,8 @@ impl AddDirectionBound {
     /// Computes upper bounds on delta at increasing epsilons.
     fn deltas_at(&self, epsilons: &[f64]) -> Vec<f64> {
         match self {
-            Self::Same => vec![0.0; epsilons.len()],
-            Self::Bounded(bound) => epsilons.iter().map(|&epsilon| bound.delta(epsilon)).collect(),
+            Self::EqualToRemove => vec![0.0; epsilons.len()],
+            Self::Chernoff(bound) => epsilons.iter().map(|&epsilon| bound.delta(epsilon)).collect(),
             Self::Composed(composed) => composed.deltas_at(epsilons),
         }
     }
@@ -120,7 +120,7 @@ mod tests {
         let once = Component { exact: 1.0, ..Component::default() };
         let bound = ChernoffBound::new(&LossMoments::new(std::slice::from_ref(&add)), &[once]);
         assert!(bound.epsilon(1e-3) < 4.8, "at 1e-3 adding need not be composed");
-        for add in [AddDirectionBound::Bounded(bound), AddDirectionBound::Composed(composed(&add))]
+        for add in [AddDirectionBound::Chernoff(bound), AddDirectionBound::Composed(composed(&add))]
         {
             let (upper, lower) = (composed(&remove), None);
             let both = CompositionBounds { upper, lower, can_be_refined: false, add };

@@ -1,6 +1,6 @@
 //! Partition of the privacy losses into cells of equal width.
 
-use super::dominating_pair::{DominatingPair, Kind, NORM, normal_cdf};
+use super::dominating_pair::{DominatingPair, INV_SQRT_2PI, Kind, normal_cdf};
 use crate::bisection::bisect;
 use crate::gdp::normal::density;
 
@@ -134,9 +134,9 @@ fn integrate(pair: &DominatingPair, from: f64, to: f64) -> (f64, f64) {
     let width = end - start;
     let scale = start.abs().max(end.abs()) + 1.0 + d;
     let (nodes, pieces): (&[(f64, f64)], usize) = match width * scale {
-        small if small < 0.005 => (&TWO, 1),
-        medium if medium < 0.1 => (&THREE, 1),
-        large => (&SIX, large.ceil() as usize),
+        small if small < 0.005 => (&GAUSS_LEGENDRE_2, 1),
+        medium if medium < 0.1 => (&GAUSS_LEGENDRE_3, 1),
+        large => (&GAUSS_LEGENDRE_6, large.ceil() as usize),
     };
     let piece = width / pieces as f64;
     let (mut mass, mut excess_mass) = (0.0, 0.0);
@@ -151,7 +151,8 @@ fn integrate(pair: &DominatingPair, from: f64, to: f64) -> (f64, f64) {
             excess_mass += shifted * grown;
             if let Some(loss) = loss {
                 let other = t + d;
-                excess_mass += w * q * NORM * (loss + h * d - 0.5 * other * other).exp() * grown;
+                excess_mass +=
+                    w * q * INV_SQRT_2PI * (loss + h * d - 0.5 * other * other).exp() * grown;
             }
         }
     }
@@ -159,13 +160,14 @@ fn integrate(pair: &DominatingPair, from: f64, to: f64) -> (f64, f64) {
 }
 
 /// Gauss-Legendre nodes and weights on (0, 1).
-const TWO: [(f64, f64); 2] = [(0.211_324_865_405_187_13, 0.5), (0.788_675_134_594_812_9, 0.5)];
-const THREE: [(f64, f64); 3] = [
+const GAUSS_LEGENDRE_2: [(f64, f64); 2] =
+    [(0.211_324_865_405_187_13, 0.5), (0.788_675_134_594_812_9, 0.5)];
+const GAUSS_LEGENDRE_3: [(f64, f64); 3] = [
     (0.112_701_665_379_258_31, 5.0 / 18.0),
     (0.5, 8.0 / 18.0),
     (0.887_298_334_620_741_7, 5.0 / 18.0),
 ];
-const SIX: [(f64, f64); 6] = [
+const GAUSS_LEGENDRE_6: [(f64, f64); 6] = [
     (0.033_765_242_898_423_99, 0.085_662_246_189_585_17),
     (0.169_395_306_766_867_74, 0.180_380_786_524_069_3),
     (0.380_690_406_958_401_55, 0.233_956_967_286_345_52),

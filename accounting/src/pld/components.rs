@@ -10,7 +10,7 @@ use crate::{Event, NeighbouringRelation};
 use std::sync::Arc;
 
 /// With more noise multipliers than this, steps are replaced by mixtures of few.
-const FEW: usize = 128;
+const MAX_EXACT_NOISE_MULTIPLIERS: usize = 128;
 
 /// Smallest supported noise multiplier: the losses of smaller ones do not fit on a grid.
 const MIN_NOISE: f64 = 0.02;
@@ -31,7 +31,7 @@ pub(super) struct NeighbourCase {
     pub components: Vec<Component>,
     /// Whether steps may be replaced by mixtures of nodes, or rounded to them
     /// ([`NoiseGrid::merge`]). A finer grid then tightens nothing.
-    pub merged: bool,
+    pub has_mixtures: bool,
 }
 
 impl NeighbourCase {
@@ -45,7 +45,7 @@ impl NeighbourCase {
         let mut used = vec![false; self.nodes.len()];
         for component in &self.components {
             used[component.node] = true;
-            if !component.between.is_empty() {
+            if !component.mixtures.is_empty() {
                 used[component.node + 1] = true;
             }
         }
@@ -58,7 +58,7 @@ impl NeighbourCase {
         let mut counts = vec![0.0; self.nodes.len()];
         for component in &self.components {
             counts[component.node] += component.exact;
-            if !component.between.is_empty() {
+            if !component.mixtures.is_empty() {
                 counts[component.node + 1] += component.mean_mixture_weight().0;
             }
         }
@@ -118,7 +118,7 @@ pub(super) fn cases_of_lists(
         .map(|events| FlattenedReleases::new(events, neighbouring))
         .collect::<Result<_>>()?;
     let Some(all) = lists.last() else { return Ok(Vec::new()) };
-    let nodes = NoiseGrid::new(&all.sampled, neighbouring, FEW);
+    let nodes = NoiseGrid::new(&all.sampled, neighbouring, MAX_EXACT_NOISE_MULTIPLIERS);
     let truncated = |single: &SingleRelease| matches!(single, SingleRelease::Truncated { .. });
     let truncated = all.sampled.iter().any(|(single, _)| truncated(single));
     let others: &[OtherExamples] =
@@ -129,7 +129,8 @@ pub(super) fn cases_of_lists(
         };
     let case = |&others: &OtherExamples| {
         let mixture = |node: &SingleRelease| mixture(node, neighbouring, others);
-        let mut mixtures: Vec<Mixture> = nodes.list.iter().map(mixture).collect::<Result<_>>()?;
+        let mut mixtures: Vec<Mixture> =
+            nodes.node_releases.iter().map(mixture).collect::<Result<_>>()?;
         mixtures.extend(all.unsampled_mixture());
         let mixtures: Arc<[Mixture]> = mixtures.into();
         let of_list = |list: &FlattenedReleases| {
@@ -142,7 +143,7 @@ pub(super) fn cases_of_lists(
                     ..Component::default()
                 });
             }
-            NeighbourCase { nodes: mixtures.clone(), components, merged: nodes.merge }
+            NeighbourCase { nodes: mixtures.clone(), components, has_mixtures: nodes.has_mixtures }
         };
         let cases: Vec<NeighbourCase> = lists.iter().map(of_list).collect();
         cases.last().map_or(Ok(()), check_size)?;

@@ -152,7 +152,7 @@ pub(super) fn normal_cdf(t: f64) -> f64 {
 }
 
 /// 1 / sqrt(2 pi).
-pub(super) const NORM: f64 = 0.398_942_280_401_432_7;
+pub(super) const INV_SQRT_2PI: f64 = 0.398_942_280_401_432_7;
 
 /// Computes an upper bound on the normal quantile: a t with at most `mass` of the standard normal
 /// distribution above it. From phi(-t) <= e^(-t^2/2) / 2.

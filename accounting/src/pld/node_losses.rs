@@ -70,8 +70,8 @@ impl NodeLosses {
         for component in components {
             let below = spectrum(component.node)?;
             sum.add(below, component.exact);
-            if !component.between.is_empty() {
-                sum.add_mixtures(below, spectrum(component.node + 1)?, &component.between);
+            if !component.mixtures.is_empty() {
+                sum.add_mixtures(below, spectrum(component.node + 1)?, &component.mixtures);
             }
         }
         Some(sum.finish())

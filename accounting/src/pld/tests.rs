@@ -27,8 +27,11 @@ fn a_gaussian_is_bounded_on_both_sides() {
         let found = spent_by(&[Event::Gaussian { noise_multiplier: sigma, count: 1 }], delta);
         let mu = 1.0 / sigma;
         assert!(gaussian_delta(mu, found.epsilon) <= delta * (1.0 + 1e-9), "{found:?}");
-        assert!(gaussian_delta(mu, found.lower.unwrap()) >= delta * (1.0 - 1e-9), "{found:?}");
-        assert!(found.epsilon - found.lower.unwrap() < 1e-3 * found.epsilon, "{found:?}");
+        assert!(
+            gaussian_delta(mu, found.lower_bound.unwrap()) >= delta * (1.0 - 1e-9),
+            "{found:?}"
+        );
+        assert!(found.epsilon - found.lower_bound.unwrap() < 1e-3 * found.epsilon, "{found:?}");
     }
 }
 
@@ -54,8 +57,10 @@ fn a_gaussian_on_the_grid_is_bounded_on_both_sides() {
     for (sigma, delta) in [(0.5, 1e-5), (3.0, 1e-8)] {
         let grid = spent_by(&[step(1.0 - 1e-12, sigma, 7)], delta);
         let exact = spent_by(&[Event::Gaussian { noise_multiplier: sigma, count: 7 }], delta);
-        assert!(grid.lower.unwrap() <= exact.epsilon && exact.epsilon <= grid.epsilon * 1.000_001);
-        assert!(grid.epsilon - grid.lower.unwrap() < 1e-3 * grid.epsilon, "{grid:?}");
+        assert!(
+            grid.lower_bound.unwrap() <= exact.epsilon && exact.epsilon <= grid.epsilon * 1.000_001
+        );
+        assert!(grid.epsilon - grid.lower_bound.unwrap() < 1e-3 * grid.epsilon, "{grid:?}");
     }
 }
 
@@ -79,7 +84,7 @@ fn one_sampled_step_is_bounded_on_both_sides() {
             worst_delta(found.epsilon) <= delta * (1.0 + 1e-9),
             "q {q} sigma {sigma}: {found:?}"
         );
-        let lower = found.lower.unwrap();
+        let lower = found.lower_bound.unwrap();
         assert!(worst_delta(lower) >= delta * (1.0 - 1e-9), "q {q} sigma {sigma}: {found:?}");
         assert!(found.epsilon - lower < 3e-3 * found.epsilon, "q {q} sigma {sigma}: {found:?}");
     }
@@ -90,7 +95,7 @@ fn many_small_losses_are_not_rounded_up() {
     // Rounding losses up to a grid of 1e-4 gives 5.60 here; the RDP bound is 1.000.
     let found = spent_by(&[step(64.0 / 60_000.0, 1.4929, 93_800)], 1e-5);
     assert!((found.epsilon - 0.914).abs() < 0.002, "{found:?}");
-    assert!(found.lower.unwrap() > 0.912, "{found:?}");
+    assert!(found.lower_bound.unwrap() > 0.912, "{found:?}");
 }
 
 #[test]
@@ -100,7 +105,7 @@ fn tiny_deltas_are_as_precise_as_large_ones() {
         let found = spent_by(&[step(0.01, 1.0, 1000)], delta);
         let rdp = Rdp::default().epsilon(&[step(0.01, 1.0, 1000)], Delta(delta)).unwrap();
         assert!(found.epsilon < rdp.epsilon, "{found:?} {rdp:?}");
-        assert!(found.epsilon - found.lower.unwrap() < 2e-3 * found.epsilon, "{found:?}");
+        assert!(found.epsilon - found.lower_bound.unwrap() < 2e-3 * found.epsilon, "{found:?}");
     }
 }
 
@@ -164,8 +169,10 @@ fn many_multipliers_have_bounds_close_to_the_exact_list() {
         (0..200).map(|b| step(0.01, sigma(b), 10)).collect()
     };
     let (most, least) = (spent_by(&blocks(0), 1e-5), spent_by(&blocks(1), 1e-5));
-    assert!(found.lower.unwrap() <= most.epsilon && found.epsilon >= least.lower.unwrap());
-    assert!((found.epsilon / found.lower.unwrap() - 1.0).abs() < 0.01, "{found:?}");
+    assert!(
+        found.lower_bound.unwrap() <= most.epsilon && found.epsilon >= least.lower_bound.unwrap()
+    );
+    assert!((found.epsilon / found.lower_bound.unwrap() - 1.0).abs() < 0.01, "{found:?}");
 }
 
 #[test]
@@ -176,7 +183,9 @@ fn a_curve_agrees_with_single_epsilons() {
     for (spent, delta) in curve.iter().zip(&deltas) {
         let one = spent_by(&events, delta.0);
         assert!((spent.epsilon / one.epsilon - 1.0).abs() < 2e-3, "{delta}: {spent:?} {one:?}");
-        assert!(spent.lower.unwrap() <= one.epsilon && spent.epsilon >= one.lower.unwrap());
+        assert!(
+            spent.lower_bound.unwrap() <= one.epsilon && spent.epsilon >= one.lower_bound.unwrap()
+        );
     }
     assert!(curve.windows(2).all(|w| w[0].epsilon < w[1].epsilon));
 }
@@ -230,6 +239,6 @@ fn a_release_with_much_noise_adds_almost_nothing() {
         spent_by(std::slice::from_ref(&little_noise), 1e-5),
         spent_by(&[little_noise, much_noise], 1e-5),
     );
-    assert!(both.epsilon >= alone.lower.unwrap(), "{both:?} {alone:?}");
+    assert!(both.epsilon >= alone.lower_bound.unwrap(), "{both:?} {alone:?}");
     assert!((both.epsilon - alone.epsilon).abs() < 1e-3 * alone.epsilon, "{both:?} {alone:?}");
 }

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 use crate::{Event, NeighbouringRelation, Trials};
 
 /// With more noise multipliers than this, steps are replaced by mixtures of few.
-const FEW: usize = 256;
+const MAX_EXACT_NOISE_MULTIPLIERS: usize = 256;
 
 /// Releases with a known Rényi divergence, as nodes and mixtures of them.
 pub(super) struct RenyiReleases {
@@ -25,9 +25,9 @@ pub(super) struct RenyiReleases {
     /// The private selections.
     selections: Vec<SelectionBound>,
     /// Number of times that each list contains each selection.
-    selected: Vec<Vec<(usize, u64)>>,
+    selection_counts: Vec<Vec<(usize, u64)>>,
     /// The divergences of all nodes at the orders that were needed so far.
-    known: RefCell<HashMap<u64, Rc<[f64]>>>,
+    divergence_cache: RefCell<HashMap<u64, Rc<[f64]>>>,
 }
 
 /// A release with a known Rényi divergence.
@@ -80,37 +80,37 @@ impl RenyiReleases {
         });
         let selections: Vec<SelectionBound> = selections.collect::<Result<_>>()?;
         let all = lists.last().map_or(&[][..], Vec::as_slice);
-        let nodes = NoiseGrid::new(all, neighbouring, FEW);
+        let nodes = NoiseGrid::new(all, neighbouring, MAX_EXACT_NOISE_MULTIPLIERS);
         // The steps of a noise schedule have the same sampler, so its tail probability is reused.
         let mut last_tail = None;
         let release =
             |single: &SingleRelease| RenyiRelease::new(single, neighbouring, &mut last_tail);
         Ok(Self {
             lists: lists.iter().map(|list| nodes.components(list)).collect(),
-            nodes: nodes.list.iter().map(release).collect::<Result<_>>()?,
-            known: RefCell::default(),
+            nodes: nodes.node_releases.iter().map(release).collect::<Result<_>>()?,
+            divergence_cache: RefCell::default(),
             selections,
-            selected,
+            selection_counts: selected,
         })
     }
 
     /// Returns whether a list has no releases.
     pub(super) fn is_empty(&self, list: usize) -> bool {
-        self.lists[list].is_empty() && self.selected[list].is_empty()
+        self.lists[list].is_empty() && self.selection_counts[list].is_empty()
     }
 
     /// Returns whether a list has private selections, whose divergence is not linear in the order.
     pub(super) fn has_selections(&self, list: usize) -> bool {
-        !self.selected[list].is_empty()
+        !self.selection_counts[list].is_empty()
     }
 
     /// Computes the Rényi divergence of order `order` of all releases of a list together, in nats;
     /// an upper bound where steps are replaced by mixtures.
     pub(super) fn divergence(&self, list: usize, order: f64) -> f64 {
-        let known = self.known.borrow().get(&order.to_bits()).cloned();
+        let known = self.divergence_cache.borrow().get(&order.to_bits()).cloned();
         let nodes = known.unwrap_or_else(|| {
             let nodes: Rc<[f64]> = self.nodes.iter().map(|node| node.divergence(order)).collect();
-            self.known.borrow_mut().insert(order.to_bits(), nodes.clone());
+            self.divergence_cache.borrow_mut().insert(order.to_bits(), nodes.clone());
             nodes
         });
         let divergence = |component: &Component| {
@@ -127,7 +127,7 @@ impl RenyiReleases {
             }
             total
         };
-        let selected = self.selected[list].iter();
+        let selected = self.selection_counts[list].iter();
         let selected =
             selected.map(|&(i, times)| times as f64 * self.selections[i].divergence(order));
         self.lists[list].iter().map(divergence).sum::<f64>() + selected.sum::<f64>()

@@ -15,7 +15,7 @@ pub(super) struct SelectionBound {
     /// The part of theorem 2 that does not depend on the order.
     constant: f64,
     /// For each order of the list, the smallest bound of it and all larger ones.
-    least: Vec<f64>,
+    suffix_min: Vec<f64>,
 }
 
 impl SelectionBound {
@@ -33,7 +33,7 @@ impl SelectionBound {
         let trial =
             RenyiReleases::from_lists(&[std::slice::from_ref(trial)], neighbouring, orders)?;
         let (orders, least) = (orders.clone(), Vec::new());
-        let mut selection = Self { trial, trials, orders, constant: 0.0, least };
+        let mut selection = Self { trial, trials, orders, constant: 0.0, suffix_min: least };
         if let Trials::NegativeBinomial { mean, shape } = trials {
             // (1 + η) min over orders of (1 - 1/α) R(α) + ln(1/γ)/α.
             let gamma = Trials::solve_gamma(mean, shape);
@@ -51,7 +51,7 @@ impl SelectionBound {
             })
             .collect();
         least.reverse();
-        selection.least = least;
+        selection.suffix_min = least;
         Ok(selection)
     }
 
@@ -64,8 +64,8 @@ impl SelectionBound {
     pub(super) fn divergence(&self, order: f64) -> f64 {
         let next = self.orders.partition_point(|&other| other < order);
         match self.orders.get(next) {
-            Some(&listed) if listed == order => self.least[next],
-            Some(_) => self.bound(order).min(self.least[next]),
+            Some(&listed) if listed == order => self.suffix_min[next],
+            Some(_) => self.bound(order).min(self.suffix_min[next]),
             None => self.bound(order),
         }
     }

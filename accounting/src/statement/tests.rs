@@ -8,14 +8,14 @@ fn facts() -> GuaranteeFacts {
     GuaranteeFacts {
         epsilon: 2.99941,
         delta: Delta(1e-5),
-        lower: None,
+        lower_bound: None,
         accountant: "rdp".into(),
         neighbouring: NeighbouringRelation::AddOrRemoveOne,
         unit: "one training example".into(),
         events: vec![poisson(1.72, 879)],
-        start: None,
+        initialisation: None,
         coordinates: None,
-        bound: "clipped to L2 norm 0.1".into(),
+        clipping: "clipped to L2 norm 0.1".into(),
         count_noise: None,
         examples: 60_000,
         public_test: true,
@@ -82,7 +82,7 @@ fn a_guarantee_that_says_little_has_a_caveat() {
     assert!(both.len() == 2 && both[1].contains("delta 0.01 is not below 1 / 100"), "{both:?}");
     assert!(said(3.0, 0.0099, 100).is_empty());
     // Without a guarantee there is nothing to qualify.
-    let none = Badge::None("training used raw gradients".into());
+    let none = Badge::NoGuarantee("training used raw gradients".into());
     let said = statement(&GuaranteeFacts { epsilon: 1e6, badge: none, ..facts() });
     assert!(!said.contains("Caveat"), "{said}");
 }
@@ -98,7 +98,7 @@ fn how_said(neighbouring: NeighbouringRelation, events: Vec<Event>) -> String {
     let said = statement(&GuaranteeFacts {
         neighbouring,
         events,
-        bound: "clipped to L2 norm 2".into(),
+        clipping: "clipped to L2 norm 2".into(),
         ..facts()
     });
     said.lines().nth(1).unwrap().split(" Accountant:").next().unwrap().to_string()
@@ -177,7 +177,7 @@ fn every_neighbouring_relation_is_explained_beside_the_claim() {
 
 #[test]
 fn a_known_bound_from_below_is_said_rounded_down() {
-    let known = GuaranteeFacts { accountant: "pld".into(), lower: Some(2.989_99), ..facts() };
+    let known = GuaranteeFacts { accountant: "pld".into(), lower_bound: Some(2.989_99), ..facts() };
     let said = statement(&known);
     assert!(
         said.contains(
@@ -186,7 +186,7 @@ fn a_known_bound_from_below_is_said_rounded_down() {
         ),
         "{said}"
     );
-    let badge = Badge::None("nothing holds".into());
+    let badge = Badge::NoGuarantee("nothing holds".into());
     assert!(!statement(&GuaranteeFacts { badge, ..known }).contains("can show less"));
     assert!(!statement(&facts()).contains("can show less"));
 }
@@ -214,7 +214,7 @@ fn study_mode_suspends_the_guarantee_aloud() {
 
 #[test]
 fn without_a_guarantee_no_epsilon_is_claimed() {
-    let badge = Badge::None("the noise scale comes from the private batch".into());
+    let badge = Badge::NoGuarantee("the noise scale comes from the private batch".into());
     let broken = statement(&GuaranteeFacts { badge, ..facts() });
     assert!(broken.starts_with("Nothing is guaranteed: the noise scale"), "{broken}");
     let infinite = statement(&GuaranteeFacts { epsilon: f64::INFINITY, ..facts() });
@@ -231,7 +231,7 @@ fn without_a_guarantee_no_epsilon_is_claimed() {
 
 #[test]
 fn an_assumption_stands_in_the_claim_itself() {
-    let badge = Badge::Assumption("shuffling is as private as Poisson sampling".into());
+    let badge = Badge::Conditional("shuffling is as private as Poisson sampling".into());
     let said = statement(&GuaranteeFacts { badge, ..facts() });
     let claim = said.lines().next().unwrap();
     assert!(claim.ends_with("assumption: shuffling is as private as Poisson sampling."));

@@ -20,11 +20,11 @@ use crate::stdout;
 /// Examples in the batch; some are clipped and some are not.
 const EXAMPLES: usize = 16;
 /// Tolerance for per-example norms, relative L2 error.
-const NORMS: f64 = 1e-3;
+const NORM_TOLERANCE: f64 = 1e-3;
 /// Tolerance for noise, in standard deviations. Both sides use the same random bits.
-const NOISE: f64 = 1e-4;
+const NOISE_TOLERANCE: f64 = 1e-4;
 /// Fraction of the coordinates that masked steps leave out.
-const LEFT_OUT: f64 = 0.5;
+const MASKED_FRACTION: f64 = 0.5;
 
 /// Tolerance for the gradient of one parameter, relative L2 error. GPUs may round the factors of
 /// products to ten bits; wrong formulas differ by far more.
@@ -50,8 +50,8 @@ struct Checked {
 pub fn run(cases: &[Case<'_>], json: bool) -> Result<ExitCode> {
     let mut all = Vec::new();
     for case in cases {
-        case.place.check()?;
-        let checked = DeviceGuard::new(case.place).run(|| compare(case))?;
+        case.device.check()?;
+        let checked = DeviceGuard::new(case.device).run(|| compare(case))?;
         for one in checked.iter().filter(|_| !json) {
             let Checked { model, what, difference, allowed, ok, .. } = one;
             let said = if *ok { "ok" } else { "DIFFERS" };
@@ -73,22 +73,23 @@ pub fn run(cases: &[Case<'_>], json: bool) -> Result<ExitCode> {
 }
 
 fn compare(case: &Case<'_>) -> Result<Vec<Checked>> {
-    let (model, rounding) = (case.entry.smooth_model()?, rounding(case.place));
+    let (model, rounding) = (case.entry.smooth_model()?, rounding(case.device));
     let batch = data::pool(case.entry, EXAMPLES)?.swap_remove(0);
-    let mask = RandomMask::prune(LEFT_OUT).seed(1).mask(&model)?.to_weights(model.network())?;
-    let on_device = model.network().clone().to_device(&case.place.burn_device());
+    let mask =
+        RandomMask::prune(MASKED_FRACTION).seed(1).mask(&model)?.to_weights(model.network())?;
+    let on_device = model.network().clone().to_device(&case.device.burn_device());
     // On the CPU the automatic choice is the executor that it would be compared with.
-    let other = if case.place == DeviceSpec::Cpu { ExecutorChoice::Tap } else { case.executor };
+    let other = if case.device == DeviceSpec::Cpu { ExecutorChoice::Tap } else { case.executor };
     let side = |network, executor: ExecutorChoice| ComparisonSide {
         network,
         batch: &batch,
         executor,
-        per_example: executor.executor(),
+        gradient_executor: executor.executor(),
     };
     let sides = [side(on_device, other), side(model.network().clone(), ExecutorChoice::Auto)];
     let mut all = Vec::new();
     let mut add = |what, difference: f64, allowed| {
-        let (model, device) = (case.entry.name, with_rehearsal_mark(&case.place.to_string()));
+        let (model, device) = (case.entry.name, with_rehearsal_mark(&case.device.to_string()));
         // NaN is a difference.
         let ok = difference <= allowed;
         all.push(Checked { model, device, what, difference, allowed, ok });
@@ -107,15 +108,15 @@ fn compare(case: &Case<'_>) -> Result<Vec<Checked>> {
     for (what, mask) in [("norms", None), ("masked norms", Some(&mask))] {
         let [got, want] =
             on_both_sides(&sides, |side| Ok(side.clipped(&half, mask)?.norms.to_vec()))?;
-        add(what, relative(&got, &want, 0.0), NORMS);
+        add(what, relative(&got, &want, 0.0), NORM_TOLERANCE);
     }
     for (what, mask) in [("noise", None), ("masked noise", Some(&mask))] {
         let [got, want] = on_both_sides(&sides, |side| side.noise(mask))?;
-        add(what, max_abs_difference(&got, &want, mask), NOISE);
+        add(what, max_abs_difference(&got, &want, mask), NOISE_TOLERANCE);
     }
     for (what, rule) in [
-        ("dropped at random", Dropping::random(LEFT_OUT)),
-        ("dropped the smallest", Dropping::magnitude(LEFT_OUT)),
+        ("dropped at random", Dropping::random(MASKED_FRACTION)),
+        ("dropped the smallest", Dropping::magnitude(MASKED_FRACTION)),
     ] {
         let [got, want] = on_both_sides(&sides, |side| side.chosen(rule))?;
         add(what, apart(&got, &want, None), 0.0);
@@ -144,12 +145,12 @@ struct ComparisonSide<'a> {
     network: Network,
     batch: &'a Batch,
     executor: ExecutorChoice,
-    per_example: Box<dyn Executor>,
+    gradient_executor: Box<dyn Executor>,
 }
 
 impl ComparisonSide<'_> {
     fn clipped(&self, rule: &ClipRule, mask: Option<&CoordinateWeights>) -> Result<ClippedSum> {
-        self.per_example.weighted_sum(&self.network, self.batch, rule, mask)
+        self.gradient_executor.weighted_sum(&self.network, self.batch, rule, mask)
     }
 
     /// Noise of one standard deviation, added on the device of this side.
@@ -251,7 +252,7 @@ mod tests {
         let variants = &NO_VARIANTS;
         let entry = zoo::find("papernot_cnn").unwrap();
         let (place, executor) = (DeviceSpec::Cpu, ExecutorChoice::Auto);
-        Case { entry, place, batch: 8, threads: 1, steps: 1, warmup: 0, executor, variants }
+        Case { entry, device: place, batch: 8, threads: 1, steps: 1, warmup: 0, executor, variants }
     }
 
     #[test]
@@ -292,8 +293,8 @@ mod tests {
 
     #[test]
     fn a_wrong_sum_and_a_number_that_is_none_are_told() {
-        assert!(relative(&[1.0, 2.01], &[1.0, 2.0], 0.0) > NORMS);
-        assert!(relative(&[1.0, 2.0001], &[1.0, 2.0], 0.0) < NORMS);
+        assert!(relative(&[1.0, 2.01], &[1.0, 2.0], 0.0) > NORM_TOLERANCE);
+        assert!(relative(&[1.0, 2.0001], &[1.0, 2.0], 0.0) < NORM_TOLERANCE);
         assert!(worst([0.0, relative(&[f32::NAN], &[1.0], 0.0), 0.0].into_iter()).is_infinite());
         assert!(relative(&[1.0], &[1.0, 0.0], 0.0).is_infinite());
         assert!(relative(&[1e-9], &[0.0], 0.0).is_infinite());

@@ -13,9 +13,9 @@ use crate::stdout;
 /// Measures and prints one line. Called in the child process.
 pub fn serve(case: &Case<'_>, mode: MeasureMode) -> Result<()> {
     die_with_parent();
-    case.place.check()?;
+    case.device.check()?;
     // A failure of the device ends the measurement with its cause.
-    let guard = DeviceGuard::new(case.place);
+    let guard = DeviceGuard::new(case.device);
     let line = match mode {
         MeasureMode::Steps => serde_json::to_string(&guard.run(|| times::measure(case))?),
         MeasureMode::Private => serde_json::to_string(&guard.run(|| memory::measure(case, true))?),
@@ -38,7 +38,7 @@ pub fn ask<T: DeserializeOwned>(case: &Case<'_>, mode: MeasureMode) -> Result<T>
         |name: &str, value: &dyn std::fmt::Display| [format!("--{name}"), value.to_string()];
     let settings = [
         setting("models", &case.entry.name),
-        setting("device", &case.place),
+        setting("device", &case.device),
         setting("batch", &case.batch),
         setting("threads", &case.threads),
         setting("steps", &case.steps),

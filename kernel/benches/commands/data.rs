@@ -8,7 +8,7 @@ use epsilab::engine::Batch;
 use super::zoo::{Entry, Features};
 
 /// Number of batches that are kept in memory and used in turn.
-pub const POOL: usize = 4;
+pub const POOL_SIZE: usize = 4;
 
 /// The batches, of `examples` examples each.
 pub fn pool(entry: &Entry, examples: usize) -> Result<Vec<Batch>> {
@@ -23,7 +23,7 @@ pub fn pool(entry: &Entry, examples: usize) -> Result<Vec<Batch>> {
         let labels = (0..examples).map(|_| random.below(entry.classes)).collect();
         Batch::new(features, entry.shape, labels)
     };
-    (0..POOL).map(batch).collect()
+    (0..POOL_SIZE).map(batch).collect()
 }
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn pixels_are_standard_normal_and_labels_cover_the_classes() {
         let pool = pool(find("papernot_cnn").unwrap(), 64).unwrap();
-        assert_eq!(pool.len(), POOL);
+        assert_eq!(pool.len(), POOL_SIZE);
         let all: Vec<f64> = pool
             .iter()
             .flat_map(|batch| (0..batch.len()).flat_map(|i| batch.features(i)))

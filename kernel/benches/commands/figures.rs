@@ -257,7 +257,7 @@ mod tests {
     fn rows_stand_under_their_heading_and_say_private_over_non_private() {
         let case = Case {
             entry: &ZOO[0],
-            place: DeviceSpec::Cpu,
+            device: DeviceSpec::Cpu,
             batch: 256,
             threads: 2,
             steps: 3,

@@ -117,7 +117,7 @@ async fn measure(argv: Option<&[String]>, args: &KernelArgs) -> Result<Measured>
     }
     let kernel = client.kernel;
     let measured = Measured {
-        kernel_info_s: kernel.answered_after.as_secs_f64(),
+        kernel_info_s: kernel.time_to_first_reply.as_secs_f64(),
         first_cell_s,
         cells_s,
         lab_cells_s,
@@ -145,7 +145,7 @@ impl Client {
             (ExecutionEnd::Replied(_), None) => return Ok(seconds),
             (ExecutionEnd::Replied(_), Some(failure)) => failure.evalue.clone(),
             (ExecutionEnd::Interrupted, _) => "it was stopped".to_owned(),
-            (ExecutionEnd::TooLong, _) => format!("it ran longer than {} s", LIMIT.as_secs()),
+            (ExecutionEnd::TimedOut, _) => format!("it ran longer than {} s", LIMIT.as_secs()),
         };
         let fix = "the cells need the lab: a kernel that does not have it gets it by --before";
         Err(Error::new(ErrorKind::Notebook, format!("the cell `{code}`"), why).fix(fix))

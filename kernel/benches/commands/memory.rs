@@ -9,7 +9,7 @@ use super::step::{CLIP, Training};
 use super::{Case, data};
 
 /// All buffers exist after the first step; a leak would show in the next ones.
-const MOST_STEPS: usize = 4;
+const MAX_STEPS: usize = 4;
 
 /// Peak memory of steps on the CPU above that before the first, in MiB; `None` where the system
 /// does not report it.
@@ -20,7 +20,7 @@ pub fn measure(case: &Case<'_>, private: bool) -> Result<Option<f64>> {
     let mut training = Training::new(model.network(), mechanism);
     settle();
     let before = resident();
-    for batch in pool.iter().cycle().take(case.steps.min(MOST_STEPS)) {
+    for batch in pool.iter().cycle().take(case.steps.min(MAX_STEPS)) {
         training.step(batch)?;
     }
     Ok(peak_mib().zip(before).map(|(peak, before)| (peak - before).max(0.0)))

@@ -31,8 +31,8 @@ use variants::VariantArgs;
 use zoo::{Entry, ZOO};
 
 /// Upper limits for the number of threads and the batch size.
-const MOST_THREADS: usize = 1024;
-const LARGEST_BATCH: usize = 1 << 20;
+const MAX_THREADS: usize = 1024;
+const MAX_BATCH_SIZE: usize = 1 << 20;
 
 /// Measure training steps of the models of the zoo, with and without privacy.
 #[derive(clap::Args, Clone, Debug)]
@@ -40,7 +40,7 @@ const LARGEST_BATCH: usize = 1 << 20;
 pub struct BenchArgs {
     #[cfg(feature = "notebook")]
     #[command(subcommand)]
-    pub what: Option<BenchCommand>,
+    pub command: Option<BenchCommand>,
     /// Models, separated by commas; all but the largest if not given
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub models: Vec<String>,
@@ -95,7 +95,7 @@ pub enum BenchCommand {
 #[derive(Clone, Copy, Debug)]
 struct Case<'a> {
     entry: &'static Entry,
-    place: DeviceSpec,
+    device: DeviceSpec,
     batch: usize,
     threads: usize,
     steps: usize,
@@ -111,7 +111,7 @@ struct Case<'a> {
 /// measured; errors of the measured steps.
 pub fn bench(args: &BenchArgs) -> Result<ExitCode> {
     #[cfg(feature = "notebook")]
-    if let Some(BenchCommand::Kernel(args)) = &args.what {
+    if let Some(BenchCommand::Kernel(args)) = &args.command {
         return kernel::bench(args).map(|()| ExitCode::SUCCESS);
     }
     let cases = cases(args)?;
@@ -139,7 +139,7 @@ fn measure(args: &BenchArgs, cases: &[Case<'_>]) -> Result<()> {
     for case in cases {
         let times = child::ask(case, MeasureMode::Steps)?;
         // The memory of a GPU is not measured.
-        let peak = |mode| match case.place {
+        let peak = |mode| match case.device {
             DeviceSpec::Cpu => child::ask(case, mode),
             _ => Ok(None),
         };
@@ -167,11 +167,11 @@ fn cases(args: &BenchArgs) -> Result<Vec<Case<'_>>> {
         let why = format!("it must be a whole number from {least} to {most}");
         if (least..=most).contains(&value) { Ok(()) } else { Err(Error::setting(name, value, why)) }
     };
-    whole("--threads", args.threads, 1, MOST_THREADS)?;
+    whole("--threads", args.threads, 1, MAX_THREADS)?;
     whole("--steps", args.steps, 1, 1_000_000)?;
     whole("--warmup", args.warmup, 0, 1_000_000)?;
     if let Some(batch) = args.batch {
-        whole("--batch", batch, 1, LARGEST_BATCH)?;
+        whole("--batch", batch, 1, MAX_BATCH_SIZE)?;
     }
     args.variants.check()?;
     // Each measuring process tests the device itself.
@@ -183,7 +183,7 @@ fn cases(args: &BenchArgs) -> Result<Vec<Case<'_>>> {
     };
     let case = |entry: &'static Entry| Case {
         entry,
-        place,
+        device: place,
         batch: args.batch.unwrap_or(entry.batch),
         threads: args.threads,
         steps: args.steps,

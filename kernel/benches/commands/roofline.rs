@@ -112,9 +112,9 @@ impl Layer {
 /// # Errors
 /// `Setting` for another device than the CPU; errors of the measured steps.
 pub fn run(cases: &[Case<'_>], json: bool) -> Result<()> {
-    if let Some(case) = cases.iter().find(|case| case.place != DeviceSpec::Cpu) {
+    if let Some(case) = cases.iter().find(|case| case.device != DeviceSpec::Cpu) {
         let why = "the limits that are measured are those of the CPU";
-        return Err(Error::setting("--device", case.place, why)
+        return Err(Error::setting("--device", case.device, why)
             .fix("leave out --device, or leave out --roofline"));
     }
     let mut all = Vec::new();
@@ -175,8 +175,8 @@ pub fn measure(case: &Case<'_>) -> Result<Roofline> {
         threads: case.threads,
         chunk: profile.chunk,
         buffer_mb: buffer_bytes as f64 / f64::from(1 << 20),
-        peak_gflops: 2e-9 * limits.multiply_adds,
-        product_gflops: 2e-9 * limits.products,
+        peak_gflops: 2e-9 * limits.fma_rate,
+        product_gflops: 2e-9 * limits.matmul_rate,
         bandwidth_gb: 1e-9 * limits.bandwidth,
         private_ms: per_step(profile.elapsed + noise_and_update),
         nonprivate_ms: per_step(elapsed),
@@ -263,7 +263,7 @@ mod tests {
     fn layer(what: &str, forward: u64) -> Layer {
         let case = Case {
             entry: zoo::find("mlp").unwrap(),
-            place: DeviceSpec::Cpu,
+            device: DeviceSpec::Cpu,
             batch: 50,
             threads: 2,
             steps: 5,
@@ -282,8 +282,13 @@ mod tests {
             sums: Duration::from_millis(10),
         };
         let (multiply_adds, products, bandwidth) = (1e6, 1e6, 1e6);
-        let limits =
-            CpuRoofline { threads: 2, multiply_adds, products, bandwidth, buffer_bytes: 1 << 16 };
+        let limits = CpuRoofline {
+            threads: 2,
+            fma_rate: multiply_adds,
+            matmul_rate: products,
+            bandwidth,
+            buffer_bytes: 1 << 16,
+        };
         Layer::new(&profile, &case, &limits)
     }
 

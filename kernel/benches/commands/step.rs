@@ -146,7 +146,11 @@ impl Training {
         let selected = (self.selection)(&self.network)?;
         let selected = selected.as_deref();
         let release = self.mechanism.release(&self.network, batch, selected)?;
-        let step = StepSettings { selected, touched: selected, ..StepSettings::new(LEARNING_RATE) };
+        let step = StepSettings {
+            noise_mask: selected,
+            update_mask: selected,
+            ..StepSettings::new(LEARNING_RATE)
+        };
         self.network = self.optimizer.step(&self.network, &release.gradient, &step)?;
         Ok(release)
     }

@@ -41,11 +41,12 @@ pub struct Spent {
 
 /// Measures the private step, the one without privacy, and the variants.
 pub fn measure(case: &Case<'_>) -> Result<Times> {
-    let (model, device) = (case.entry.model()?, case.place.burn_device());
+    let (model, device) = (case.entry.model()?, case.device.burn_device());
     let pool = data::pool(case.entry, case.batch)?;
     // As in training, the data are on the device before the first step.
-    let expected =
-        (case.place != DeviceSpec::Cpu).then(|| loss_on_cpu(case, &model, &pool[0])).transpose()?;
+    let expected = (case.device != DeviceSpec::Cpu)
+        .then(|| loss_on_cpu(case, &model, &pool[0]))
+        .transpose()?;
     let pool: Vec<_> = pool.into_iter().map(|batch| batch.to_device(&device)).collect();
     let (mut each, mut spent) = (Vec::new(), Vec::new());
     for variant in case.variants.variants(case, &model)? {
@@ -62,7 +63,7 @@ pub fn measure(case: &Case<'_>) -> Result<Times> {
     let (mut done, all) = (0, case.warmup + case.steps);
     for round in 0.. {
         let left = if done < case.warmup { case.warmup - done } else { all - done };
-        let steps = steps_per_reading(case.place).min(left);
+        let steps = steps_per_reading(case.device).min(left);
         if steps == 0 {
             break;
         }
@@ -92,11 +93,11 @@ pub fn measure(case: &Case<'_>) -> Result<Times> {
         done += steps;
     }
     spent.iter().try_for_each(|spent| check_loss(case, spent))?;
-    let features = data::POOL * case.batch * case.entry.shape.iter().product::<usize>();
+    let features = data::POOL_SIZE * case.batch * case.entry.shape.iter().product::<usize>();
     let mut spent = spent.into_iter();
     let mut next = || spent.next().expect("the private step and the one without privacy");
     Ok(Times {
-        device: with_rehearsal_mark(&case.place.to_string()),
+        device: with_rehearsal_mark(&case.device.to_string()),
         parameters: model.num_parameters(),
         held_mb: (4 * (features + model.num_parameters())) as f64 / f64::from(1 << 20),
         private: next(),
@@ -130,7 +131,7 @@ fn check_same_loss(case: &Case<'_>, loss: f64, expected: f64) -> Result<()> {
     if is_stub_device() || (loss - expected).abs() <= ROUNDING * expected.abs() {
         return Ok(());
     }
-    let what = format!("{} on {}: loss = {loss}", case.entry.name, case.place);
+    let what = format!("{} on {}: loss = {loss}", case.entry.name, case.device);
     let why = format!("on the CPU it is {expected:.4}, so the device computes something else");
     Err(Error::new(ErrorKind::Device, what, why).fix(format!(
         "`{}` shows which results differ; see `{}`",
@@ -182,7 +183,7 @@ mod tests {
         };
         let case = Case {
             entry: zoo::find("papernot_cnn").unwrap(),
-            place: DeviceSpec::Cpu,
+            device: DeviceSpec::Cpu,
             batch: 4,
             threads: 1,
             steps: 3,

@@ -153,7 +153,7 @@ macro_rules! wide_resnets {
 }
 
 /// Models of which only a size differs, to see how the time of a step grows.
-const SIZES: &[Entry] = wide_resnets! {
+const SIZE_VARIANTS: &[Entry] = wide_resnets! {
     "wide_resnet_10_2": 10, 2;
     "wide_resnet_16_1": 16, 1;
     "wide_resnet_16_2": 16, 2;
@@ -164,7 +164,7 @@ const SIZES: &[Entry] = wide_resnets! {
 
 /// The entry with this name.
 pub fn find(name: &str) -> Result<&'static Entry> {
-    ZOO.iter().chain(SIZES).find(|entry| entry.name == name).ok_or_else(|| {
+    ZOO.iter().chain(SIZE_VARIANTS).find(|entry| entry.name == name).ok_or_else(|| {
         let names: Vec<&str> = ZOO.iter().map(|entry| entry.name).collect();
         Error::setting("--models", name, "no model of this name is measured")
             .fix(suggest_names(name, &names))

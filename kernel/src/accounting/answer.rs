@@ -11,10 +11,10 @@ use super::curve::{self, EpsilonAtDelta};
 
 /// Results of the accountants.
 pub struct EpsilonReport {
-    asked: AccountingOptions,
+    options: AccountingOptions,
     delta: Delta,
     answer: AccountantResult,
-    all: Vec<AccountantResult>,
+    comparison: Vec<AccountantResult>,
 }
 
 impl EpsilonReport {
@@ -24,13 +24,13 @@ impl EpsilonReport {
     /// Errors of the chosen accountant, except a refusal, which is a result.
     pub fn compute(asked: &AccountingOptions, events: &[Event], delta: Delta) -> Result<Self> {
         let answer = asked.compute_epsilon(events, delta);
-        if let Err(error) = &answer.spent
+        if let Err(error) = &answer.cost
             && error.kind() != ErrorKind::Accounting
         {
             return Err(error.clone().into());
         }
         let all = asked.compare_all(&answer, events, delta);
-        Ok(Self { asked: asked.clone(), delta, answer, all })
+        Ok(Self { options: asked.clone(), delta, answer, comparison: all })
     }
 
     /// Returns one line of JSON with keys in alphabetical order. `epsilon` is the result of the
@@ -39,19 +39,19 @@ impl EpsilonReport {
     /// `null`, `curve` only if it was requested.
     pub fn to_json(&self, curve: Option<&[EpsilonAtDelta]>) -> String {
         let epsilon =
-            |answer: &AccountantResult| answer.spent.as_ref().ok().map(|spent| spent.epsilon);
-        let approximate = self.all.iter().filter(|a| a.approximate && a.spent.is_ok());
+            |answer: &AccountantResult| answer.cost.as_ref().ok().map(|spent| spent.epsilon);
+        let approximate = self.comparison.iter().filter(|a| a.approximate && a.cost.is_ok());
         let approximate: Vec<&str> = approximate.map(|a| a.accountant.as_str()).collect();
-        let lower = self.answer.spent.as_ref().ok().and_then(|spent| spent.lower);
+        let lower = self.answer.cost.as_ref().ok().and_then(|spent| spent.lower_bound);
         let mut line = json!({
             "accountant": self.accountant_name(), "approximate": approximate, "delta": self.delta.0,
             "epsilon": epsilon(&self.answer), "gdp": null, "lower": lower,
-            "neighbouring": self.asked.neighbouring, "pld": null, "rdp": null, "zcdp": null,
+            "neighbouring": self.options.neighbouring, "pld": null, "rdp": null, "zcdp": null,
         });
-        for answer in &self.all {
+        for answer in &self.comparison {
             line[answer.accountant.as_str()] = json!(epsilon(answer));
         }
-        if let Err(refusal) = &self.answer.spent {
+        if let Err(refusal) = &self.answer.cost {
             line["why"] = refusal.to_string().into();
         }
         if let Some(curve) = curve {
@@ -63,9 +63,11 @@ impl EpsilonReport {
 
     /// Returns the name of the accountant that computed the reported epsilon.
     fn accountant_name(&self) -> Value {
-        match &self.answer.spent {
-            Ok(spent) if self.asked.choice == AccountantChoice::Headline => json!(spent.accountant),
-            _ => json!(self.asked.name()),
+        match &self.answer.cost {
+            Ok(spent) if self.options.choice == AccountantChoice::Headline => {
+                json!(spent.accountant)
+            }
+            _ => json!(self.options.name()),
         }
     }
 
@@ -75,7 +77,7 @@ impl EpsilonReport {
     /// # Errors
     /// The refusal of the chosen accountant.
     pub fn to_text(&self, description: &str, curve: Option<&[EpsilonAtDelta]>) -> Result<String> {
-        let spent = self.answer.spent.as_ref().map_err(Clone::clone)?;
+        let spent = self.answer.cost.as_ref().map_err(Clone::clone)?;
         let delta = self.delta;
         let mut words = if self.answer.approximate {
             format!(
@@ -85,14 +87,14 @@ impl EpsilonReport {
         } else {
             format!("{spent}, at delta = {delta}")
         };
-        let neighbours = self.asked.neighbouring;
+        let neighbours = self.options.neighbouring;
         let _ = write!(words, "\n  {description}");
-        if let Some(orders) = &self.asked.orders {
+        if let Some(orders) = &self.options.orders {
             let _ = write!(words, "\n  accountant: rdp, orders: {orders}");
         }
         let _ = write!(words, "\n  neighbouring data sets: {neighbours} training example");
-        if self.asked.choice == AccountantChoice::Headline {
-            for answer in &self.all {
+        if self.options.choice == AccountantChoice::Headline {
+            for answer in &self.comparison {
                 let _ = write!(words, "\n  {:<5} {}", answer.accountant, describe_answer(answer));
             }
         }
@@ -112,7 +114,7 @@ fn format_estimate(epsilon: f64) -> String {
 
 /// Returns the text about one accountant in the comparison.
 fn describe_answer(answer: &AccountantResult) -> String {
-    match &answer.spent {
+    match &answer.cost {
         Ok(spent) if answer.approximate => {
             format!("{}: {APPROXIMATE}", format_estimate(spent.epsilon))
         }

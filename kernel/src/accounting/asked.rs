@@ -141,12 +141,12 @@ impl AccountingOptions {
             if estimate.is_ok() {
                 return AccountantResult {
                     accountant: "gdp".into(),
-                    spent: estimate,
+                    cost: estimate,
                     approximate: true,
                 };
             }
         }
-        AccountantResult { accountant: self.name(), spent, approximate: false }
+        AccountantResult { accountant: self.name(), cost: spent, approximate: false }
     }
 
     /// Returns the results of all accountants for the headline, else of the chosen one.

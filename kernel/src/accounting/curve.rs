@@ -37,7 +37,7 @@ pub fn epsilon_curve(asked: &AccountingOptions, events: &[Event]) -> Result<Vec<
     };
     let Some(spent) = shared else {
         let epsilon =
-            |delta| asked.compute_epsilon(events, delta).spent.ok().map(|spent| spent.epsilon);
+            |delta| asked.compute_epsilon(events, delta).cost.ok().map(|spent| spent.epsilon);
         return Ok(deltas
             .iter()
             .map(|&delta| EpsilonAtDelta { delta, epsilon: epsilon(delta) })

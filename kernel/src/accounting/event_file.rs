@@ -7,7 +7,7 @@ use epsilab::{Error, ErrorKind, Result};
 use serde_json::Value;
 
 /// The supported version of exported ledgers.
-const FORMAT: u64 = 1;
+const FORMAT_VERSION: u64 = 1;
 
 /// Events and neighbouring relation read from a file.
 #[derive(Debug)]
@@ -49,9 +49,10 @@ fn is_raw_ledger(text: &str) -> bool {
 
 fn parse_event_file(path: &Path, mut json: Value, data_set: Option<usize>) -> Result<EventFile> {
     if let Some(format) = json.get("format")
-        && format.as_u64() != Some(FORMAT)
+        && format.as_u64() != Some(FORMAT_VERSION)
     {
-        let why = format!("format {format} is not known to this version, only format {FORMAT}");
+        let why =
+            format!("format {format} is not known to this version, only format {FORMAT_VERSION}");
         return Err(not_an_event_file(path, &why).fix("use the version that wrote it"));
     }
     let of_all = parse_neighbouring(path, &json)?;

@@ -51,7 +51,7 @@ pub struct EpsilonArgs {
     #[arg(long)]
     pub curve: bool,
     #[command(flatten)]
-    pub asked: AccountingArgs,
+    pub accounting: AccountingArgs,
     /// Print one line of JSON on stdout and nothing else
     #[arg(long)]
     pub json: bool,
@@ -72,7 +72,7 @@ pub fn epsilon(args: EpsilonArgs) -> Result<()> {
 fn epsilon_output(args: &EpsilonArgs) -> Result<String> {
     let delta = Delta(args.delta).check()?;
     let (EventFile { events, neighbouring }, description) = load_events(args)?;
-    let asked = AccountingOptions::from_args(&args.asked, neighbouring)?;
+    let asked = AccountingOptions::from_args(&args.accounting, neighbouring)?;
     let answered = EpsilonReport::compute(&asked, &events, delta)?;
     let curve = args.curve.then(|| curve::epsilon_curve(&asked, &events)).transpose()?;
     if args.json {

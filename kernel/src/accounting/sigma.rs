@@ -25,7 +25,7 @@ pub struct SigmaArgs {
     #[command(flatten)]
     pub run: TrainingSpecArgs,
     #[command(flatten)]
-    pub asked: AccountingArgs,
+    pub accounting: AccountingArgs,
     /// Print one line of JSON on stdout and nothing else
     #[arg(long)]
     pub json: bool,
@@ -42,7 +42,7 @@ pub fn sigma(args: SigmaArgs) -> Result<()> {
 }
 
 pub(super) fn sigma_output(args: &SigmaArgs) -> Result<String> {
-    let asked = AccountingOptions::from_args(&args.asked, None)?;
+    let asked = AccountingOptions::from_args(&args.accounting, None)?;
     let run = TrainingSpec::from_args(&args.run)?;
     let found = calibrate(args, &asked, &run)?;
     if args.json {

@@ -13,9 +13,9 @@ use crate::{options, stdout};
 use progress::ProgressBar;
 
 /// Exit code of wrong usage, as in BSD's `sysexits.h`; the codes below it are verdicts.
-pub const MISUSE: u8 = 64;
+pub const EX_USAGE: u8 = 64;
 /// Exit code of an audit that failed.
-const FAILED: u8 = 70;
+const EX_SOFTWARE: u8 = 70;
 
 /// Attack the releases of a method and compare with its ledger: refuted, consistent, inconclusive.
 #[derive(clap::Args, Clone, Debug)]
@@ -64,7 +64,7 @@ pub fn audit(args: &AuditArgs) -> ExitCode {
         Err(error) => {
             eprintln!("error: {error}");
             let misuse = error.kind() == ErrorKind::Setting;
-            ExitCode::from(if misuse { MISUSE } else { FAILED })
+            ExitCode::from(if misuse { EX_USAGE } else { EX_SOFTWARE })
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time between updates of the bar.
-const PACE: Duration = Duration::from_millis(200);
+const UPDATE_INTERVAL: Duration = Duration::from_millis(200);
 /// Width of the bar in characters.
 const WIDTH: usize = 30;
 
@@ -25,7 +25,7 @@ impl ProgressBar {
     /// Shows `done` of `all` trials, unless the bar has just been updated.
     pub fn show(&self, done: usize, all: usize) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.elapsed() >= PACE {
+        if last.elapsed() >= UPDATE_INTERVAL {
             *last = Instant::now();
             replace(&line(self, done, all));
         }

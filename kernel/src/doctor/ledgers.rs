@@ -17,7 +17,7 @@ use crate::folder::entries;
 struct LedgerStore {
     path: PathBuf,
     /// Names of the ledger files, one per data set.
-    data: BTreeSet<String>,
+    ledger_names: BTreeSet<String>,
     used_here: bool,
 }
 
@@ -29,8 +29,8 @@ pub fn check() -> Check {
     match lab::verify_ledgers() {
         Ok(()) => check,
         Err(error) => {
-            let what = format!("{}\n{error}", check.what);
-            Check::new("ledgers", CheckStatus::Action, what).with_details(check.facts)
+            let what = format!("{}\n{error}", check.summary);
+            Check::new("ledgers", CheckStatus::Action, what).with_details(check.details)
         }
     }
 }
@@ -43,8 +43,12 @@ fn find_stores(home: &Path, here: &Path, clone: &Path) -> Vec<LedgerStore> {
     std::iter::once(home.clone())
         .chain(folders.map(|folder| folder.join(".epsilab")))
         .filter(|path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())))
-        .map(|path| LedgerStore { used_here: path == home, data: ledger_names(&path), path })
-        .filter(|store| store.used_here || !store.data.is_empty())
+        .map(|path| LedgerStore {
+            used_here: path == home,
+            ledger_names: ledger_names(&path),
+            path,
+        })
+        .filter(|store| store.used_here || !store.ledger_names.is_empty())
         .collect()
 }
 
@@ -58,7 +62,7 @@ fn ledger_names(store: &Path) -> BTreeSet<String> {
 fn to_check(stores: &[LedgerStore]) -> Check {
     let own = stores.iter().find(|store| store.used_here);
     let shared = |store: &LedgerStore| match own {
-        Some(own) if !store.used_here => own.data.intersection(&store.data).count(),
+        Some(own) if !store.used_here => own.ledger_names.intersection(&store.ledger_names).count(),
         _ => 0,
     };
     let lines: Vec<String> = stores
@@ -69,7 +73,7 @@ fn to_check(stores: &[LedgerStore]) -> Check {
                 0 => String::new(),
                 n => format!(", {} also in the one used here", pluralise(n, "data set")),
             };
-            let ledgers = pluralise(store.data.len(), "ledger");
+            let ledgers = pluralise(store.ledger_names.len(), "ledger");
             format!("{used}{} ({ledgers}{shared})", store.path.display())
         })
         .collect();
@@ -77,7 +81,7 @@ fn to_check(stores: &[LedgerStore]) -> Check {
         .iter()
         .map(|store| {
             json!({"path": store.path, "used_here": store.used_here,
-                "ledgers": store.data.len(), "data_sets_in_common": shared(store)})
+                "ledgers": store.ledger_names.len(), "data_sets_in_common": shared(store)})
         })
         .collect();
     let check = match stores.iter().map(shared).sum::<usize>() {
@@ -112,9 +116,9 @@ mod tests {
         let check = to_check(&found);
         assert_eq!((found.len(), check.state), (2, CheckStatus::Note));
         let own = format!("used here: {} (1 ledger)", clone.join(".epsilab").display());
-        assert!(check.what.starts_with(&own), "{}", check.what);
-        assert!(check.what.contains("(2 ledgers, 1 data set also in"), "{}", check.what);
-        assert!(check.todo.contains("EPSILAB_HOME"));
+        assert!(check.summary.starts_with(&own), "{}", check.summary);
+        assert!(check.summary.contains("(2 ledgers, 1 data set also in"), "{}", check.summary);
+        assert!(check.advice.contains("EPSILAB_HOME"));
 
         let found =
             find_stores(&root.path().join("elsewhere"), root.path(), &root.path().join("none"));

@@ -45,33 +45,33 @@ enum CheckStatus {
 struct Check {
     key: &'static str,
     state: CheckStatus,
-    what: String,
-    todo: String,
+    summary: String,
+    advice: String,
     /// Details of the result for scripts.
-    facts: Value,
+    details: Value,
 }
 
 impl Check {
     fn new(key: &'static str, state: CheckStatus, what: impl Into<String>) -> Self {
-        Self { key, state, what: what.into(), todo: String::new(), facts: json!({}) }
+        Self { key, state, summary: what.into(), advice: String::new(), details: json!({}) }
     }
 
     fn with_advice(mut self, todo: impl Into<String>) -> Self {
-        self.todo = todo.into();
+        self.advice = todo.into();
         self
     }
 
     fn with_details(mut self, facts: Value) -> Self {
-        self.facts = facts;
+        self.details = facts;
         self
     }
 
     fn to_json(&self) -> Value {
-        let mut fields = self.facts.as_object().cloned().unwrap_or_default();
+        let mut fields = self.details.as_object().cloned().unwrap_or_default();
         fields.insert("status".into(), json!(name_of(&self.state)));
-        fields.insert("what".into(), json!(self.what));
-        if !self.todo.is_empty() {
-            fields.insert("todo".into(), json!(self.todo));
+        fields.insert("what".into(), json!(self.summary));
+        if !self.advice.is_empty() {
+            fields.insert("todo".into(), json!(self.advice));
         }
         Value::Object(fields)
     }
@@ -125,7 +125,7 @@ fn check_shared_folder(folder: &Path, args: &DoctorArgs) -> Result<ExitCode> {
 fn table(checks: &[Check]) -> String {
     let mut text = format!("Epsilab {}\n\n", env!("CARGO_PKG_VERSION"));
     for check in checks {
-        let mut what = check.what.lines();
+        let mut what = check.summary.lines();
         text.push_str(&format!(
             "  {:<6}  {:<11}  {}\n",
             name_of(&check.state),
@@ -134,7 +134,7 @@ fn table(checks: &[Check]) -> String {
         ));
         let more = what
             .map(str::to_owned)
-            .chain((!check.todo.is_empty()).then(|| format!("-> {}", check.todo)));
+            .chain((!check.advice.is_empty()).then(|| format!("-> {}", check.advice)));
         more.for_each(|line| text.push_str(&format!("  {:21}{line}\n", "")));
     }
     text

@@ -73,11 +73,11 @@ fn check_rust_src(status: &InstallationStatus) -> Check {
 }
 
 fn check_library(status: &InstallationStatus) -> Check {
-    let current = matches!(status.lab, Lab::Ready | Lab::Damaged { .. });
-    let facts = json!({"dir": status.dir, "built": status.lab != Lab::Missing,
-        "matches_toolchain": current || status.lab == Lab::OtherSources,
-        "matches_sources": current, "intact": status.lab == Lab::Ready});
-    let what = match &status.lab {
+    let current = matches!(status.library, Lab::Ready | Lab::Damaged { .. });
+    let facts = json!({"dir": status.dir, "built": status.library != Lab::Missing,
+        "matches_toolchain": current || status.library == Lab::OtherSources,
+        "matches_sources": current, "intact": status.library == Lab::Ready});
+    let what = match &status.library {
         Lab::Ready => format!("ready in {}", status.dir.display()),
         Lab::Missing => "not built yet".into(),
         Lab::OtherToolchain => "built by another toolchain".into(),
@@ -85,7 +85,7 @@ fn check_library(status: &InstallationStatus) -> Check {
         Lab::Damaged { why, .. } => format!("damaged\n{why}"),
     };
     let check = |state, what: String| Check::new("lab", state, what);
-    match (&status.lab, &status.toolchain, &status.writable) {
+    match (&status.library, &status.toolchain, &status.writable) {
         (Lab::Ready, ..) => check(CheckStatus::Ok, what),
         (_, Err(_), _) => check(CheckStatus::Note, what).with_advice(
             "see the toolchain above: cells don't run until the program is built again",
@@ -173,7 +173,7 @@ mod tests {
         InstallationStatus {
             dir: "/labs/1".into(),
             toolchain: Toolchain::find(),
-            lab,
+            library: lab,
             writable: Ok(()),
             rust_src: true,
         }
@@ -188,12 +188,12 @@ mod tests {
         for found in [Lab::Missing, Lab::OtherSources, Lab::OtherToolchain] {
             let mut status = status(found);
             let check = check_library(&status);
-            assert_eq!(check.state, CheckStatus::Note, "{}", check.what);
-            assert!(check.todo.contains("built when a notebook is opened"), "{}", check.todo);
+            assert_eq!(check.state, CheckStatus::Note, "{}", check.summary);
+            assert!(check.advice.contains("built when a notebook is opened"), "{}", check.advice);
             status.writable = Err(error("/labs can't be written"));
             let check = check_library(&status);
-            assert_eq!((check.state, check.todo.as_str()), (CheckStatus::Action, "the advice"));
-            assert!(check.what.contains("can't be written"), "{}", check.what);
+            assert_eq!((check.state, check.advice.as_str()), (CheckStatus::Action, "the advice"));
+            assert!(check.summary.contains("can't be written"), "{}", check.summary);
         }
         // A lab that is there can be used from a folder that can't be written.
         let mut ready = status(Lab::Ready);
@@ -207,9 +207,9 @@ mod tests {
         status.toolchain = Err(error("Rust toolchain = none"));
         status.rust_src = false;
         let (source, lab) = (check_rust_src(&status), check_library(&status));
-        assert_eq!((source.state, source.todo.as_str()), (CheckStatus::Note, ""));
+        assert_eq!((source.state, source.advice.as_str()), (CheckStatus::Note, ""));
         assert_eq!(lab.state, CheckStatus::Note);
-        assert!(lab.todo.contains("see the toolchain above"), "{}", lab.todo);
+        assert!(lab.advice.contains("see the toolchain above"), "{}", lab.advice);
     }
 
     #[test]
@@ -219,6 +219,6 @@ mod tests {
         assert_eq!(damaged(true).state, CheckStatus::Note);
         let unnoticed = damaged(false);
         assert_eq!(unnoticed.state, CheckStatus::Action);
-        assert!(unnoticed.todo.contains("remove the folder /labs/1"), "{}", unnoticed.todo);
+        assert!(unnoticed.advice.contains("remove the folder /labs/1"), "{}", unnoticed.advice);
     }
 }

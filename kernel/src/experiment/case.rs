@@ -8,7 +8,7 @@ use super::paper::PaperResults;
 use crate::train::TrainArgs;
 
 /// Options that the results of a paper do not depend on: the name of its data, and the device.
-const AS_IN_THE_PAPER: [&str; 2] = ["data", "device"];
+const PAPER_NEUTRAL_OPTIONS: [&str; 2] = ["data", "device"];
 /// Options that choose a part of the data.
 const PARTS: [&str; 2] = ["train", "split"];
 
@@ -28,7 +28,7 @@ impl Case {
         options::replace(&mut self.options, given);
         let names = before.keys().chain(self.options.keys());
         let mut changed = names.filter(|&name| before.get(name) != self.options.get(name));
-        if changed.any(|name| !AS_IN_THE_PAPER.contains(&name.as_str())) {
+        if changed.any(|name| !PAPER_NEUTRAL_OPTIONS.contains(&name.as_str())) {
             self.paper = self.paper.without_results();
         }
         if PARTS.iter().any(|name| given.contains_key(*name)) {

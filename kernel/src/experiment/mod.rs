@@ -17,4 +17,4 @@ mod slurm;
 pub mod sweep;
 pub mod worker;
 
-pub use results::{PLAN, sanitise_file_name};
+pub use results::{PLAN_FILE, sanitise_file_name};

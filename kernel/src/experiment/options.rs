@@ -16,7 +16,7 @@ use crate::train::{TrainArgs, specs};
 pub type Options = Map<String, Value>;
 
 /// Options of `train` that do not belong to the description of a run.
-const NOT_OF_A_RUN: [&str; 7] =
+const EXCLUDED_OPTIONS: [&str; 7] =
     ["plan", "save-plan", "preview", "population", "out", "json", "fresh"];
 
 /// Options of data and model that do not change the cost of a run.
@@ -36,7 +36,7 @@ const FREE: [&str; 9] = [
 const WHOLE: [&str; 5] = ["learning-rates", "clips", "public", "label", "pretrained"];
 
 /// Maximum number of combinations of the lists of one group of cases.
-const MOST_CASES: usize = 10_000;
+const MAX_CASES: usize = 10_000;
 
 /// Returns the options of `train`.
 pub fn command() -> Command {
@@ -46,7 +46,7 @@ pub fn command() -> Command {
 /// Returns the options that a case can have.
 fn of_a_run() -> Vec<Arg> {
     let is_of_a_run = |arg: &&Arg| {
-        arg.get_long().is_some_and(|long| !NOT_OF_A_RUN.contains(&long) && long != "seed")
+        arg.get_long().is_some_and(|long| !EXCLUDED_OPTIONS.contains(&long) && long != "seed")
     };
     command().get_arguments().filter(is_of_a_run).cloned().collect()
 }
@@ -85,7 +85,7 @@ pub fn canonical(name: &str) -> std::result::Result<String, String> {
     if dashed == "seed" {
         return Err("`seed` is counted from 0: say `seeds`".into());
     }
-    if NOT_OF_A_RUN.contains(&dashed.as_str()) {
+    if EXCLUDED_OPTIONS.contains(&dashed.as_str()) {
         return Err(format!("`{name}` is not an option of a run"));
     }
     let known = of_a_run();
@@ -180,8 +180,8 @@ pub fn combinations(options: &Options) -> std::result::Result<Vec<Options>, Stri
             Value::Bool(_) => is_flag(name),
             value => value.is_string() || value.is_number(),
         };
-        if cases.len() * values.len() > MOST_CASES {
-            return Err(format!("more than {MOST_CASES} combinations"));
+        if cases.len() * values.len() > MAX_CASES {
+            return Err(format!("more than {MAX_CASES} combinations"));
         }
         if values.is_empty() || !values.iter().all(is_value) {
             return Err(format!("`{name}` is {value}; it takes one value or a list of them"));
@@ -316,7 +316,7 @@ pub fn only_applicable(options: &mut Options) -> Result<()> {
     let descriptor = method.descriptor();
     options.retain(|name, _| match spec(name) {
         Some(spec) => spec.refusal(descriptor).is_none(),
-        None => descriptor.is_sparse || !OF_MASKS.contains(&name.as_str()),
+        None => descriptor.supports_sparsity || !OF_MASKS.contains(&name.as_str()),
     });
     Ok(())
 }

@@ -13,13 +13,13 @@ const PACE: Duration = Duration::from_millis(500);
 pub struct ToStderr {
     /// Heading, printed before the first line. A refused plan gets an error and no heading.
     heading: Option<String>,
-    shown: Option<Instant>,
+    last_update: Option<Instant>,
 }
 
 impl ToStderr {
     /// Creates progress output with this heading.
     pub fn new(heading: String) -> Self {
-        Self { heading: Some(heading), shown: None }
+        Self { heading: Some(heading), last_update: None }
     }
 
     fn head(&mut self) {
@@ -31,7 +31,7 @@ impl ToStderr {
     /// Prints a line that stays.
     fn say(&mut self, line: &str) {
         self.head();
-        let clear = if self.shown.take().is_some() { "\r\x1b[K" } else { "" };
+        let clear = if self.last_update.take().is_some() { "\r\x1b[K" } else { "" };
         eprintln!("{clear}{line}");
     }
 }
@@ -39,7 +39,7 @@ impl ToStderr {
 impl GridObserver for ToStderr {
     fn on_progress(&mut self, progress: &GridProgress<'_>) {
         self.head();
-        let rested = self.shown.is_none_or(|shown| shown.elapsed() >= PACE);
+        let rested = self.last_update.is_none_or(|shown| shown.elapsed() >= PACE);
         if rested && std::io::stderr().is_terminal() {
             let GridProgress { step, steps, .. } = progress;
             let _ = write!(
@@ -47,7 +47,7 @@ impl GridObserver for ToStderr {
                 "\r\x1b[K{}; step {step}/{steps}",
                 progress.progress_line()
             );
-            self.shown = Some(Instant::now());
+            self.last_update = Some(Instant::now());
         }
     }
 

@@ -37,7 +37,7 @@ impl Source<'_> {
 }
 
 /// The file of `--out` from which `report` knows the grid.
-pub const PLAN: &str = "plan.json";
+pub const PLAN_FILE: &str = "plan.json";
 
 /// Results of the cases of an experiment that were trained together.
 struct GroupResult {
@@ -293,7 +293,7 @@ pub fn write(folder: &Path, json: &str, all: &[Results<'_>], source: Source<'_>)
         }
     }
     match source {
-        Source::Options { plan } => write(PLAN, plan.as_bytes()),
+        Source::Options { plan } => write(PLAN_FILE, plan.as_bytes()),
         Source::File => Ok(()),
     }
 }

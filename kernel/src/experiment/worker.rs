@@ -29,8 +29,8 @@ pub fn worker(args: &WorkerArgs) -> Result<ExitCode> {
     eprintln!(
         "trained {}, found {} in the store, set {} aside, failed {}{}",
         worked.trained,
-        worked.found,
-        worked.aside,
+        worked.already_stored,
+        worked.conflicting,
         worked.errors.len(),
         if worked.interrupted { "; asked to stop" } else { "" }
     );

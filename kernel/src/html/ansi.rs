@@ -10,8 +10,8 @@ use super::escape::escape;
 /// Style of the text at one point.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Style {
-    fore: Option<Colour>,
-    back: Option<Colour>,
+    foreground: Option<Colour>,
+    background: Option<Colour>,
     bold: bool,
     dim: bool,
     italic: bool,
@@ -83,14 +83,14 @@ fn apply_sgr(look: &mut Style, mut codes: impl Iterator<Item = u16>) {
             22 => (look.bold, look.dim) = (false, false),
             23 => look.italic = false,
             24 => look.underline = false,
-            30..=37 => look.fore = Some((code - 30) as u8),
-            38 => look.fore = parse_extended_colour(&mut codes),
-            39 => look.fore = None,
-            40..=47 => look.back = Some((code - 40) as u8),
-            48 => look.back = parse_extended_colour(&mut codes),
-            49 => look.back = None,
-            90..=97 => look.fore = Some((code - 90 + 8) as u8),
-            100..=107 => look.back = Some((code - 100 + 8) as u8),
+            30..=37 => look.foreground = Some((code - 30) as u8),
+            38 => look.foreground = parse_extended_colour(&mut codes),
+            39 => look.foreground = None,
+            40..=47 => look.background = Some((code - 40) as u8),
+            48 => look.background = parse_extended_colour(&mut codes),
+            49 => look.background = None,
+            90..=97 => look.foreground = Some((code - 90 + 8) as u8),
+            100..=107 => look.background = Some((code - 100 + 8) as u8),
             _ => {}
         }
     }
@@ -122,8 +122,8 @@ fn parse_extended_colour(codes: &mut impl Iterator<Item = u16>) -> Option<Colour
 fn classes(look: Style) -> String {
     let style = |is_on: bool, class: &str| is_on.then(|| class.to_owned());
     let classes = [
-        look.fore.map(|colour| format!("af{colour}")),
-        look.back.map(|colour| format!("ab{colour}")),
+        look.foreground.map(|colour| format!("af{colour}")),
+        look.background.map(|colour| format!("ab{colour}")),
         style(look.bold, "a-bold"),
         style(look.dim, "a-dim"),
         style(look.italic, "a-italic"),

@@ -2,7 +2,7 @@
 //! sanitized.
 
 /// Strings that would run code, load something from elsewhere or leave their box.
-pub const ATTACKS: &[&str] = &[
+pub const HTML_PAYLOADS: &[&str] = &[
     "<script>alert(1)</script>",
     "<SCRIPT src=//example.org/x>alert(1)</SCRIPT >",
     "<scr<script>ipt>alert(1)</scr</script>ipt>",
@@ -103,7 +103,7 @@ pub const ATTACKS: &[&str] = &[
 
 /// Vega-Lite specifications that would load something, leave their script element or reach another
 /// part of the page; and whether they are refused.
-pub const SPECIFICATIONS: &[(&str, bool)] = &[
+pub const SPECIFICATION_PAYLOADS: &[(&str, bool)] = &[
     (r#"{"data": {"url": "https://example.org/x.json"}, "mark": "point"}"#, true),
     (r#"{"data": {"\u0075rl": "//example.org/x.csv"}, "mark": "point"}"#, true),
     (r#"{"data": {"url": {"expr": "'https://example.org/' + x"}}, "mark": "point"}"#, true),

@@ -9,12 +9,12 @@ use ammonia::{Builder, UrlRelative};
 use super::css;
 
 /// Elements that are removed together with their content.
-const DROPPED: &[&str] = &[
+const REMOVED_ELEMENTS: &[&str] = &[
     "script", "style", "iframe", "object", "embed", "noscript", "template", "textarea", "select",
     "canvas", "audio", "video", "applet", "frameset", "head",
 ];
 
-const HTML: &[&str] = &[
+const HTML_ELEMENTS: &[&str] = &[
     "a abbr b blockquote br caption cite code col colgroup dd del details dfn div dl dt em",
     "figcaption figure h1 h2 h3 h4 h5 h6 hr i img input ins kbd li mark meter ol p pre progress",
     "q s samp section small span strong sub summary sup table tbody td tfoot th thead time tr u ul",
@@ -22,22 +22,22 @@ const HTML: &[&str] = &[
 ];
 
 /// Allowed elements of SVG, in the spelling of the standard.
-const SVG: &[&str] = &[
+const SVG_ELEMENTS: &[&str] = &[
     "svg g defs desc title path rect circle ellipse line polyline polygon text tspan textPath",
     "clipPath mask marker pattern symbol linearGradient radialGradient stop use image",
 ];
 
-const MATHML: &[&str] = &[
+const MATHML_ELEMENTS: &[&str] = &[
     "math mrow mi mo mn mtext mspace msub msup msubsup mfrac msqrt mroot mover munder munderover",
     "mtable mtr mtd mstyle mpadded mphantom merror",
 ];
 
-const OF_HTML: &[&str] = &[
+const HTML_ATTRIBUTES: &[&str] = &[
     "align alt checked class colspan dir disabled headers height high id lang low max min open",
     "optimum role rowspan scope span start style title type valign value width",
 ];
 
-const OF_SVG: &[&str] = &[
+const SVG_ATTRIBUTES: &[&str] = &[
     "alignment-baseline clip-path clip-rule clipPathUnits color cx cy d dominant-baseline dx dy",
     "fill fill-opacity fill-rule font-family font-size font-style font-variant font-weight fx fy",
     "gradientTransform gradientUnits href letter-spacing lengthAdjust marker-end marker-mid",
@@ -49,7 +49,7 @@ const OF_SVG: &[&str] = &[
     "transform-origin vector-effect version viewBox visibility word-spacing x x1 x2 y y1 y2",
 ];
 
-const OF_MATHML: &[&str] = &[
+const MATHML_ATTRIBUTES: &[&str] = &[
     "display displaystyle largeop linethickness mathvariant maxsize minsize movablelimits",
     "scriptlevel stretchy symmetric depth",
 ];
@@ -63,9 +63,9 @@ pub fn sanitize(html: &str, prefix: &str) -> String {
     let prefix = prefix.to_owned();
     let mut builder = Builder::empty();
     builder
-        .tags(word_set(&[HTML, SVG, MATHML]))
-        .clean_content_tags(word_set(&[DROPPED]))
-        .generic_attributes(word_set(&[OF_HTML, OF_SVG, OF_MATHML]))
+        .tags(word_set(&[HTML_ELEMENTS, SVG_ELEMENTS, MATHML_ELEMENTS]))
+        .clean_content_tags(word_set(&[REMOVED_ELEMENTS]))
+        .generic_attributes(word_set(&[HTML_ATTRIBUTES, SVG_ATTRIBUTES, MATHML_ATTRIBUTES]))
         .add_generic_attribute_prefixes(["aria-"])
         .add_tag_attributes("img", ["src"])
         // Only the check boxes of task lists.
@@ -135,7 +135,7 @@ fn is_data_image(value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::attacks_tests::{ATTACKS, find_active_content};
+    use super::super::attacks_tests::{HTML_PAYLOADS, find_active_content};
     use super::*;
 
     #[test]
@@ -159,8 +159,8 @@ mod tests {
 
     #[test]
     fn nothing_runs_and_nothing_is_loaded() {
-        assert!(ATTACKS.len() >= 60);
-        for attack in ATTACKS {
+        assert!(HTML_PAYLOADS.len() >= 60);
+        for attack in HTML_PAYLOADS {
             let safe = sanitize(attack, "");
             assert_eq!(find_active_content(&safe), Vec::<String>::new(), "{attack} -> {safe}");
             assert_eq!(sanitize(&safe, ""), safe, "{attack}");

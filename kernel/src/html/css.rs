@@ -98,7 +98,7 @@ const UNITS: &[&str] =
     &["", "%", "px", "pt", "pc", "em", "ex", "ch", "rem", "cm", "mm", "in", "q", "deg", "turn"];
 
 /// Properties that may refer to a part of the same figure.
-const PAINTS: &[&str] = &["fill", "stroke"];
+const PAINT_PROPERTIES: &[&str] = &["fill", "stroke"];
 
 /// Returns the allowed declarations, or `None` if there are none. Ids get `prefix`.
 pub fn sanitize_style(style: &str, prefix: &str) -> Option<String> {
@@ -114,7 +114,7 @@ fn sanitize_declaration(declaration: &str, prefix: &str) -> Option<String> {
     let property = property.trim().to_ascii_lowercase();
     let space = if value.starts_with(' ') { " " } else { "" };
     let value = value.trim();
-    if PAINTS.contains(&property.as_str())
+    if PAINT_PROPERTIES.contains(&property.as_str())
         && let Some(id) = value.strip_prefix("url(#").and_then(|rest| rest.strip_suffix(')'))
     {
         return is_name(id).then(|| format!("{property}:url(#{prefix}{id})"));

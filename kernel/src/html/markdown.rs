@@ -13,7 +13,7 @@ use super::escape::escape;
 use super::{math, rust};
 
 /// Maximum size of an embedded picture in bytes; larger ones are named instead.
-const MAX_PICTURE: u64 = 20 * 1024 * 1024;
+const MAX_PICTURE_BYTES: u64 = 20 * 1024 * 1024;
 
 /// Sources of the pictures of a cell: a folder and attachments.
 pub struct PictureSource<'a> {
@@ -157,7 +157,7 @@ fn picture_data_url(link: &str, place: &PictureSource<'_>) -> Option<String> {
         "png" | "jpeg" | "gif" | "webp" => &ending,
         _ => return None,
     };
-    if std::fs::metadata(&path).ok()?.len() > MAX_PICTURE {
+    if std::fs::metadata(&path).ok()?.len() > MAX_PICTURE_BYTES {
         return None;
     }
     let bytes = std::fs::read(&path).ok()?;

@@ -7,8 +7,8 @@ use super::escape::escape;
 
 /// Maximum length of a rendered formula in bytes; longer or deeper formulas are shown as they are
 /// written.
-const LONGEST: usize = 10_000;
-const DEEPEST: usize = 64;
+const MAX_LENGTH: usize = 10_000;
+const MAX_DEPTH: usize = 64;
 
 /// Renders inline mathematics.
 pub fn render_inline(tex: &str) -> String {
@@ -26,7 +26,8 @@ fn render_source(element: &str, tex: &str) -> String {
 
 /// Renders a formula as MathML; `None` if it can't be read.
 fn render(tex: &str, display_mode: DisplayMode) -> Option<String> {
-    if tex.len() > LONGEST || tex.matches(['{', '^', '_', '\\']).count() > DEEPEST * DEEPEST {
+    if tex.len() > MAX_LENGTH || tex.matches(['{', '^', '_', '\\']).count() > MAX_DEPTH * MAX_DEPTH
+    {
         return None;
     }
     let storage = Storage::new();

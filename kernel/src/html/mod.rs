@@ -29,7 +29,7 @@ pub use ansi::strip as without_colours;
 const STYLE: &str = include_str!("style.css");
 
 /// Content security policy: a second line of defence behind the sanitizer.
-const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; \
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; \
                       base-uri 'none'; form-action 'none'";
 
 /// Renders `notebook` (nbformat 4) with the file name `name`. Pictures of markdown cells are read
@@ -54,11 +54,12 @@ pub fn page_with(
         cells.map(|(i, cell)| render_cell(cell, i + 1, folder, libraries.is_some())).collect();
     // The sanitizer removes scripts, so this one is ours.
     let is_interactive = body.contains("<script type=\"application/json\">");
-    let (mut style, mut policy, mut scripts) = (STYLE.to_owned(), POLICY.to_owned(), String::new());
+    let (mut style, mut policy, mut scripts) =
+        (STYLE.to_owned(), CONTENT_SECURITY_POLICY.to_owned(), String::new());
     if let Some(libraries) = libraries.filter(|_| is_interactive) {
         let (html, ours) = interactive::scripts(libraries);
         style.push_str(interactive::STYLE);
-        policy = format!("{POLICY}; {ours}");
+        policy = format!("{CONTENT_SECURITY_POLICY}; {ours}");
         scripts = html;
     }
     format!(

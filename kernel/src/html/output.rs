@@ -11,7 +11,7 @@ use super::math;
 use crate::run::notebook::multiline_to_string;
 
 /// MIME types in the order of preference, richest first.
-const PREFERRED: &[&str] = &[
+const MIME_PREFERENCE: &[&str] = &[
     "image/svg+xml",
     "image/png",
     "image/jpeg",
@@ -57,7 +57,7 @@ fn render_error(output: &Value) -> String {
 }
 
 fn render_mime_bundle(data: &Value, id: &str, place: &PictureSource<'_>) -> String {
-    let Some((kind, content)) = PREFERRED
+    let Some((kind, content)) = MIME_PREFERENCE
         .iter()
         .find_map(|kind| data.get(*kind).map(|content| (*kind, multiline_to_string(content))))
     else {

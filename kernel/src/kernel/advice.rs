@@ -47,10 +47,10 @@ pub fn for_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Ad
             let name = name.split("::").next().unwrap_or(name);
             let of_lab = format!("`{name}` is a module of the lab");
             Advice::instead_of_rustc(&match name {
-                _ if lab_names::OF_PRELUDE.contains(&name) => {
+                _ if lab_names::PRELUDE_MODULES.contains(&name) => {
                     format!("{of_lab}: `use epsilab::prelude::*;`")
                 }
-                _ if lab_names::OF_LIBRARY.contains(&name) => {
+                _ if lab_names::OTHER_MODULES.contains(&name) => {
                     format!("{of_lab}: `use epsilab::{name};`")
                 }
                 _ => format!("the first line of a cell adds a crate: `:dep {name} = \"*\"`"),
@@ -89,7 +89,7 @@ pub fn for_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Ad
             Advice::instead_of_rustc("`use epsilab::burn; use epsilab::burn::module::Module;`")
         }
         None if wording::borrowing_variable(&error.message()).is_some() => {
-            Advice::alongside_rustc(OWNED)
+            Advice::alongside_rustc(OWNED_VALUE_ADVICE)
         }
         _ => Advice::default(),
     }
@@ -163,7 +163,7 @@ fn found_result(error: &evcxr::CompilationError) -> bool {
     })
 }
 
-const OWNED: &str = "keep a value of its own, by `.clone()`, `.to_owned()` or \
+const OWNED_VALUE_ADVICE: &str = "keep a value of its own, by `.clone()`, `.to_owned()` or \
                      `.collect::<Vec<_>>()`; or put the code into braces `{ … }` if no later cell \
                      needs the variable";
 
@@ -185,7 +185,7 @@ pub fn explain_unkept_variable(message: &str) -> String {
         )
     } else if says(format!("has type `{kind}` which cannot")) {
         format!(
-            "`{name}` has the type `{}`, which can't be kept for later cells\nwhat to do: {OWNED}",
+            "`{name}` has the type `{}`, which can't be kept for later cells\nwhat to do: {OWNED_VALUE_ADVICE}",
             rewrite_message(kind)
         )
     } else {

@@ -5,23 +5,23 @@ use super::errors::CellFailure;
 use crate::options;
 
 /// Commands of the lab: name, description, and the code that the command stands for, if any.
-const OURS: [(&str, &str, Option<&str>); 7] = [
+const LAB_COMMANDS: [(&str, &str, Option<&str>); 7] = [
     (":help", "this list", None),
     (":vars", "variables with their types and sizes", None),
     (":time", "how long the cell takes to compile and to run", None),
     (":ledger", "what was spent on each data set", Some("epsilab::lab::ledger()?.show();")),
     (":runs", "runs that are stored in this project", Some("epsilab::lab::runs()?.show();")),
-    (":data", "data sets by name, and where their files are", Some(DATA)),
+    (":data", "data sets by name, and where their files are", Some(DATA_COMMAND_CODE)),
     (":device", "where plans train by default", Some("println!(\"{}\", epsilab::lab::device()?);")),
 ];
 
-const DATA: &str = "for set in epsilab::data::available() { println!(\"{:<16} {}\", set.name, \
+const DATA_COMMAND_CODE: &str = "for set in epsilab::data::available() { println!(\"{:<16} {}\", set.name, \
     set.folder.map_or_else(|| format!(\"no files (`{}` says where to put them)\", \
     epsilab::program::command(\"doctor\")), |folder| folder.display().to_string())); } \
     println!(\"{:<16} {}\", \"drawn by code\", \"data::glyphs, patterns, sentences, drawn_digits, dead_leaves: always there\");";
 
 /// evcxr's commands that `:help` lists.
-const LISTED: [(&str, &str); 8] = [
+const LISTED_EVCXR_COMMANDS: [(&str, &str); 8] = [
     (":dep NAME = \"VERSION\"", "adds a crate"),
     (":doc NAME", "documentation of a variable, type or module"),
     (":type NAME", "type of a variable"),
@@ -33,7 +33,7 @@ const LISTED: [(&str, &str); 8] = [
 ];
 
 /// evcxr's other commands.
-const UNLISTED: [&str; 24] = [
+const OTHER_EVCXR_COMMANDS: [&str; 24] = [
     ":internal_debug",
     ":load_config",
     ":version",
@@ -100,7 +100,7 @@ pub fn parse_commands(
         }
         let Some(name) = command_name(text) else { break };
         last = Some(index);
-        if let Some((_, _, code)) = OURS.iter().find(|(ours, ..)| *ours == name) {
+        if let Some((_, _, code)) = LAB_COMMANDS.iter().find(|(ours, ..)| *ours == name) {
             lines[index].clear();
             help |= name == ":help";
             time |= name == ":time";
@@ -171,8 +171,8 @@ fn command_name(line: &str) -> Option<&str> {
 
 /// Returns the names of all commands that begin with a colon.
 pub fn command_names() -> impl Iterator<Item = &'static str> {
-    let listed = LISTED.iter().filter_map(|(usage, _)| command_name(usage));
-    OURS.iter().map(|(name, ..)| *name).chain(listed).chain(UNLISTED)
+    let listed = LISTED_EVCXR_COMMANDS.iter().filter_map(|(usage, _)| command_name(usage));
+    LAB_COMMANDS.iter().map(|(name, ..)| *name).chain(listed).chain(OTHER_EVCXR_COMMANDS)
 }
 
 fn unknown_extension_error(name: &str) -> CellFailure {
@@ -189,9 +189,9 @@ pub fn help_text() -> String {
     let line = |name: &str, what: &str| format!("{name:<24} {what}\n");
     let mut text = "Commands stand before the code of a cell, one per line.\n\n".to_owned();
     text.push_str(&line("?NAME", "documentation of a name, as the only line of a cell"));
-    OURS.iter().for_each(|(name, what, _)| text.push_str(&line(name, what)));
+    LAB_COMMANDS.iter().for_each(|(name, what, _)| text.push_str(&line(name, what)));
     text.push('\n');
-    LISTED.iter().for_each(|(usage, what)| text.push_str(&line(usage, what)));
+    LISTED_EVCXR_COMMANDS.iter().for_each(|(usage, what)| text.push_str(&line(usage, what)));
     text + "\nTab completes names, Shift+Tab shows their documentation.\n"
 }
 

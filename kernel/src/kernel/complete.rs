@@ -136,7 +136,7 @@ fn strip_arguments(code: &str) -> &str {
 }
 
 /// Methods that every value or nearly every value has.
-const COMMON: &[&str] = &[
+const UNIVERSAL_METHODS: &[&str] = &[
     "borrow",
     "borrow_mut",
     "clone_from",
@@ -151,7 +151,7 @@ const COMMON: &[&str] = &[
     "type_id",
 ];
 /// Methods that many values have and that cells do use.
-const USUAL: &[&str] = &["clone", "fmt", "to_string"];
+const COMMON_METHODS: &[&str] = &["clone", "fmt", "to_string"];
 
 /// Code before the word to complete.
 #[derive(Debug, PartialEq)]
@@ -184,19 +184,19 @@ impl CompletionContext {
     /// Returns the rank of a completion, lowest first; `None` for an item that a cell can't use.
     fn rank(&self, visibility: &Visibility, kind: &str, text: &str) -> Option<u8> {
         let name = text.trim_end_matches(':').trim_end_matches('!');
-        if COMMON.contains(&name) && matches!(self, Self::Member(_)) {
+        if UNIVERSAL_METHODS.contains(&name) && matches!(self, Self::Member(_)) {
             return Some(4);
         }
         match self {
             Self::Member(Some(receiver)) if !visibility.knows_type(receiver) => {
-                Some(u8::from(USUAL.contains(&name)) * 3)
+                Some(u8::from(COMMON_METHODS.contains(&name)) * 3)
             }
             Self::Member(receiver) => {
                 let receiver = receiver.as_deref();
                 let member =
                     if kind == "function" { MemberKind::Method } else { MemberKind::Field };
                 visibility.is_usable(member, receiver, name).then(|| {
-                    if USUAL.contains(&name) {
+                    if COMMON_METHODS.contains(&name) {
                         3
                     } else {
                         1 + u8::from(!visibility.is_inherent(receiver, name))

@@ -29,14 +29,14 @@ pub struct DisplayParser {
     /// Whether the code of the cell calls `evcxr_display` itself.
     pub calls_display: bool,
     /// Buffered text that may belong to a display: complete blocks, and the beginning of another.
-    held: String,
+    buffer: String,
     /// End of the complete blocks at the beginning of `held`.
     complete: usize,
     /// Length of the part behind `complete` that was searched for the end of a block.
     searched: usize,
     /// Text of a value without a display method of its own.
     value: Option<String>,
-    shown: MimeData,
+    displayed: MimeData,
 }
 
 impl DisplayParser {
@@ -46,15 +46,15 @@ impl DisplayParser {
             value.push_str(text);
             return String::new();
         }
-        self.held.push_str(text);
+        self.buffer.push_str(text);
         let mut free = String::new();
         // Blocks at the end stay: the next marker may say that a value displayed itself.
         while self.skip_complete_blocks() {
-            let first = self.held[self.complete..].chars().next().map_or(0, char::len_utf8);
+            let first = self.buffer[self.complete..].chars().next().map_or(0, char::len_utf8);
             let start = self.complete + first;
-            let rest = &self.held[start..];
+            let rest = &self.buffer[start..];
             let next = start + rest.find(BEGIN).unwrap_or(rest.len() - partial_begin_length(rest));
-            free.extend(self.held.drain(..next));
+            free.extend(self.buffer.drain(..next));
             self.complete = 0;
             self.searched = 0;
         }
@@ -67,7 +67,7 @@ impl DisplayParser {
             && let Some(value) = self.value.take()
         {
             let value = value.strip_suffix('\n').unwrap_or(&value);
-            self.shown.insert("text/plain".into(), value.into());
+            self.displayed.insert("text/plain".into(), value.into());
         }
         if marker == Marker::Displayed {
             self.take_blocks();
@@ -82,23 +82,23 @@ impl DisplayParser {
     /// Ends the cell, and returns the displays of its value and the buffered text.
     pub fn finish(&mut self) -> (MimeData, String) {
         let text = self.release();
-        (std::mem::take(&mut self.shown), text)
+        (std::mem::take(&mut self.displayed), text)
     }
 
     /// Returns buffered text unless it starts with the first words of a block.
     pub fn release_plain_text(&mut self) -> String {
-        if self.held.starts_with(BEGIN) { String::new() } else { self.release() }
+        if self.buffer.starts_with(BEGIN) { String::new() } else { self.release() }
     }
 
     /// Returns whether text is buffered.
     pub fn has_buffered_text(&self) -> bool {
-        !self.held.is_empty()
+        !self.buffer.is_empty()
     }
 
     fn release(&mut self) -> String {
         self.complete = 0;
         self.searched = 0;
-        let mut text = std::mem::take(&mut self.held);
+        let mut text = std::mem::take(&mut self.buffer);
         text.push_str(&self.value.take().unwrap_or_default());
         text
     }
@@ -106,17 +106,17 @@ impl DisplayParser {
     /// Moves past the complete blocks, and returns whether text follows them.
     fn skip_complete_blocks(&mut self) -> bool {
         loop {
-            match parse_block(&self.held[self.complete..], self.searched) {
+            match parse_block(&self.buffer[self.complete..], self.searched) {
                 BlockMatch::Complete { kind, content, length } if self.calls_display => {
-                    self.shown.insert(kind.into(), content.into());
-                    self.held.drain(..length);
+                    self.displayed.insert(kind.into(), content.into());
+                    self.buffer.drain(..length);
                 }
                 BlockMatch::Complete { length, .. } => self.complete += length,
                 BlockMatch::Incomplete => {
-                    self.searched = (self.held.len() - self.complete).saturating_sub(END.len());
+                    self.searched = (self.buffer.len() - self.complete).saturating_sub(END.len());
                     return false;
                 }
-                BlockMatch::No => return self.complete < self.held.len(),
+                BlockMatch::NoBlock => return self.complete < self.buffer.len(),
             }
             self.searched = 0;
         }
@@ -125,12 +125,13 @@ impl DisplayParser {
     /// Takes the complete blocks in the buffer as the display of the value.
     fn take_blocks(&mut self) {
         let mut at = 0;
-        while let BlockMatch::Complete { kind, content, length } = parse_block(&self.held[at..], 0)
+        while let BlockMatch::Complete { kind, content, length } =
+            parse_block(&self.buffer[at..], 0)
         {
-            self.shown.insert(kind.into(), content.into());
+            self.displayed.insert(kind.into(), content.into());
             at += length;
         }
-        self.held.drain(..at);
+        self.buffer.drain(..at);
     }
 }
 
@@ -143,23 +144,23 @@ enum BlockMatch<'a> {
     },
     /// The text may become a block when more of it is read.
     Incomplete,
-    No,
+    NoBlock,
 }
 
 /// Matches the block at the start of `text`, whose end is not within the first `searched` bytes.
 fn parse_block(text: &str, searched: usize) -> BlockMatch<'_> {
     if text.is_empty() {
-        return BlockMatch::No;
+        return BlockMatch::NoBlock;
     }
     let Some(rest) = text.strip_prefix(BEGIN) else {
-        return if BEGIN.starts_with(text) { BlockMatch::Incomplete } else { BlockMatch::No };
+        return if BEGIN.starts_with(text) { BlockMatch::Incomplete } else { BlockMatch::NoBlock };
     };
     let Some((kind, _)) = rest.split_once('\n') else {
-        return if rest.len() < 256 { BlockMatch::Incomplete } else { BlockMatch::No };
+        return if rest.len() < 256 { BlockMatch::Incomplete } else { BlockMatch::NoBlock };
     };
     let is_kind = |c: char| c.is_ascii_alphanumeric() || "/.+-_;=".contains(c);
     if !kind.contains('/') || !kind.chars().all(is_kind) || text.len() > MAX_BLOCK {
-        return BlockMatch::No;
+        return BlockMatch::NoBlock;
     }
     // Of empty content, the line break before it is the one before the end.
     let start = BEGIN.len() + kind.len();

@@ -13,8 +13,8 @@ use super::wire::MessageSender;
 /// Handles to all parts of the kernel that outlive a cell.
 #[derive(Clone)]
 pub struct KernelContext {
-    pub session: Arc<KernelWorkspace>,
-    pub wire: MessageSender,
+    pub workspace: Arc<KernelWorkspace>,
+    pub sender: MessageSender,
     pub current: CurrentCell,
     pub interrupts: InterruptController,
     pub fences: Arc<Fences>,

@@ -9,7 +9,7 @@ use super::variables::join_names;
 const STATUS: &str = "Subprocess terminated with status: ";
 
 /// Words that Rust's runtime prints when the stack or the memory is used up.
-const OF_RUNTIME: [&str; 6] = [
+const RUNTIME_MESSAGES: [&str; 6] = [
     "has overflowed its stack",
     "fatal runtime error:",
     "memory allocation of ",
@@ -20,14 +20,14 @@ const OF_RUNTIME: [&str; 6] = [
 
 /// Returns `true` for a line that Rust's runtime printed.
 pub fn is_runtime_message(line: &str) -> bool {
-    OF_RUNTIME.iter().any(|of| line.contains(of))
+    RUNTIME_MESSAGES.iter().any(|of| line.contains(of))
 }
 
 /// Returns the failure of a cell whose process ended. `how` is the message of evcxr.
 pub fn crash_failure(how: &str, end: &CellEnd) -> CellFailure {
     let status = how.lines().find_map(|line| line.strip_prefix(STATUS)).unwrap_or(how);
     let cause = describe_cause(status, &end.last_lines);
-    let text = if end.began {
+    let text = if end.started {
         format!("{cause}: all variables are lost")
     } else {
         format!(
@@ -37,7 +37,8 @@ pub fn crash_failure(how: &str, end: &CellEnd) -> CellFailure {
         )
     };
     let mut failure = CellFailure::new("Crash", &text);
-    let own = end.text.iter().filter(|line| !is_runtime_message(line) && !line.trim().is_empty());
+    let own =
+        end.failure_text.iter().filter(|line| !is_runtime_message(line) && !line.trim().is_empty());
     failure.traceback.extend(own.cloned().map(panics::strip_generated_locations));
     failure
 }
@@ -63,7 +64,7 @@ pub fn describe_loss(lost: &[String]) -> Vec<String> {
 /// (SIGABRT) (core dumped)`, and the last lines on standard error.
 fn describe_cause(status: &str, lines: &[String]) -> String {
     let has_line = |words: &str| lines.iter().any(|line| line.contains(words));
-    if has_line(OF_RUNTIME[0]) {
+    if has_line(RUNTIME_MESSAGES[0]) {
         return "the cell used up its stack, most likely by infinite recursion".into();
     }
     if has_line("panic in a destructor during cleanup") {
@@ -103,7 +104,7 @@ mod tests {
             ("signal: 15 (SIGTERM)", "", "signal: 15 (SIGTERM)"),
         ] {
             let end =
-                CellEnd { began: true, last_lines: vec![said.to_owned()], ..CellEnd::default() };
+                CellEnd { started: true, last_lines: vec![said.to_owned()], ..CellEnd::default() };
             let failure = crash_failure(&format!("{STATUS}{how}"), &end);
             assert!(failure.value.contains(expected), "{how}: {}", failure.value);
             assert!(failure.value.ends_with("all variables are lost"), "{}", failure.value);
@@ -130,7 +131,7 @@ mod tests {
         let said =
             ["", "why", "thread 'main' (7) has overflowed its stack", "fatal runtime error: x"];
         let text = said.iter().map(|line| (*line).to_owned()).collect();
-        let end = CellEnd { began: true, text, ..CellEnd::default() };
+        let end = CellEnd { started: true, failure_text: text, ..CellEnd::default() };
         let failure = crash_failure(&format!("{STATUS}signal: 6 (SIGABRT)"), &end);
         assert_eq!((failure.traceback.len(), failure.traceback[1].as_str()), (2, "why"));
     }

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 /// Consequence of a full disk for a cell.
-pub const OF_A_CELL: &str = "the cell did not run, and variables are kept";
+pub const CELL_CONSEQUENCE: &str = "the cell did not run, and variables are kept";
 /// Consequence of a full disk for the start of the kernel.
-pub const OF_THE_START: &str = "cells can't be compiled";
+pub const STARTUP_CONSEQUENCE: &str = "cells can't be compiled";
 
 /// Returns whether a text of a compiler or of evcxr reports a full disk.
 pub fn is_disk_full_message(text: &str) -> bool {
@@ -52,7 +52,7 @@ mod tests {
         // What a crashed cell printed is about another disk.
         let crash = evcxr::Error::SubprocessTerminated("No space left on device".into());
         assert!(!is_disk_full_error(&crash));
-        let said = disk_full_message(OF_A_CELL);
+        let said = disk_full_message(CELL_CONSEQUENCE);
         assert!(said.contains("is full: the cell did not run, and variables are kept"), "{said}");
         assert!(said.contains("what to do: free some MB there, or set TMPDIR"), "{said}");
     }

@@ -36,7 +36,15 @@ pub async fn run(info: &ConnectionInfo, session: Arc<KernelWorkspace>) -> epsila
     let inputs = InputRequests::new(current.clone(), interrupts.clone());
     let history = History::default();
     let fences = Arc::new(fences);
-    let context = KernelContext { session, wire, current, interrupts, fences, inputs, history };
+    let context = KernelContext {
+        workspace: session,
+        sender: wire,
+        current,
+        interrupts,
+        fences,
+        inputs,
+        history,
+    };
     display::listen(&context)?;
     let kernel = Kernel { evaluator: Evaluator::start(context.clone()), context };
 
@@ -127,7 +135,7 @@ impl Kernel {
         if self.evaluator.is_busy() {
             self.reply(Channel::Shell, &message, question.reply(), question.no_answer(&cursor));
         } else {
-            self.context.wire.publish_status(Some(&message), "busy");
+            self.context.sender.publish_status(Some(&message), "busy");
             self.evaluator.submit(EvalTask::Ask { message, question, cursor });
         }
         false
@@ -162,36 +170,36 @@ impl Kernel {
         request: Result<Request, String>,
     ) {
         let kind = &message.header.msg_type;
-        self.context.wire.publish_status(Some(message), "busy");
+        self.context.sender.publish_status(Some(message), "busy");
         match request {
             Ok(Request::CommOpen(comm)) => {
                 let content = json!({ "comm_id": comm.comm_id, "data": {} });
-                self.context.wire.publish(Some(message), "comm_close", content);
+                self.context.sender.publish(Some(message), "comm_close", content);
             }
             Ok(_) => {}
             Err(why) => {
                 eprintln!("epsilab kernel: the {kind} can't be read: {why}");
                 if let Some(asked) = kind.strip_suffix("_request") {
                     let content = unreadable_request(kind, &why);
-                    self.context.wire.reply(channel, message, &format!("{asked}_reply"), content);
+                    self.context.sender.reply(channel, message, &format!("{asked}_reply"), content);
                 }
             }
         }
-        self.context.wire.publish_status(Some(message), "idle");
+        self.context.sender.publish_status(Some(message), "idle");
     }
 
     async fn shut_down(&self, channel: Channel, message: &JupyterMessage, restart: bool) {
         let content = json!({ "status": "ok", "restart": restart });
-        self.context.wire.publish(Some(message), "shutdown_reply", content.clone());
+        self.context.sender.publish(Some(message), "shutdown_reply", content.clone());
         self.reply(channel, message, "shutdown_reply", content);
         // The sockets need a moment to send the reply.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 
     fn reply(&self, channel: Channel, message: &JupyterMessage, kind: &str, content: Value) {
-        self.context.wire.publish_status(Some(message), "busy");
-        self.context.wire.reply(channel, message, kind, content);
-        self.context.wire.publish_status(Some(message), "idle");
+        self.context.sender.publish_status(Some(message), "busy");
+        self.context.sender.reply(channel, message, kind, content);
+        self.context.sender.publish_status(Some(message), "idle");
     }
 }
 

@@ -22,7 +22,7 @@ const MAX_LINE: u64 = 64 << 20;
 /// # Errors
 /// The socket can't be made.
 pub fn listen(context: &KernelContext) -> Result<()> {
-    let path = context.session.display_socket();
+    let path = context.workspace.display_socket();
     let listener = UnixListener::bind(&path)
         .map_err(|e| Error::io(format!("listening on {}", path.display()), &e))?;
     let context = context.clone();

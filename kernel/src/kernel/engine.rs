@@ -24,7 +24,7 @@ use super::session;
 use super::std_sources;
 use super::variables::{RemovalCause, VariableTracker};
 use super::visibility::Visibility;
-use super::warm_up::{self, CELL, TYPES, dep_command};
+use super::warm_up::{self, TYPE_INFERENCE_CODE, WARM_UP_CELL, dep_command};
 use crate::prebuilt::{self, BuildProgress, PrebuiltLibrary};
 
 /// A running evcxr whose cells are linked to the lab.
@@ -32,7 +32,7 @@ pub struct EvcxrEngine {
     evcxr: CommandContext,
     output: OutputReader,
     /// Lab that the cell process has loaded.
-    lab: PrebuiltLibrary,
+    library: PrebuiltLibrary,
     variables: VariableTracker,
     /// Index of the lab's sources, made in the background.
     visibility: Arc<OnceLock<Visibility>>,
@@ -42,9 +42,9 @@ pub struct EvcxrEngine {
 #[derive(Default)]
 pub struct EvaluationResult {
     /// Displayed result by MIME type.
-    pub shown: Map<String, Value>,
+    pub data: Map<String, Value>,
     /// Text for the pager of the client, by MIME type.
-    pub page: Option<Value>,
+    pub pager: Option<Value>,
 }
 
 /// Failure of a cell without a result; `None` if evcxr itself panicked.
@@ -80,7 +80,7 @@ impl EvcxrEngine {
         session::check_temporary_folder().map_err(|e| no_lab(&e.to_string()))?;
         let lab = prebuilt::ensure_built(&mut progress).map_err(|e| no_lab(&e.to_string()))?;
         let unlinked = match Self::start_with_library(context, is_awaited, &lab) {
-            Err(StartError::Unlinked(text)) => text,
+            Err(StartError::LinkFailed(text)) => text,
             other => return other.map_err(StartError::failure),
         };
         // Damage that the quick check of every start does not see.
@@ -88,7 +88,7 @@ impl EvcxrEngine {
             Ok(Some(lab)) => {
                 Self::start_with_library(context, is_awaited, &lab).map_err(StartError::failure)
             }
-            Ok(None) => Err(StartError::Unlinked(unlinked).failure()),
+            Ok(None) => Err(StartError::LinkFailed(unlinked).failure()),
             Err(error) => Err(no_lab(&format!("{unlinked}\n{error}"))),
         }
     }
@@ -98,7 +98,7 @@ impl EvcxrEngine {
         is_awaited: &dyn Fn() -> bool,
         lab: &PrebuiltLibrary,
     ) -> Result<Self, StartError> {
-        let session = &context.session;
+        let session = &context.workspace;
         let _ = std::fs::remove_dir_all(session.work_dir());
         std::fs::create_dir_all(session.work_dir()).map_err(|e| e.to_string())?;
         let process = session.cell_process_command(lab).map_err(|e| e.to_string())?;
@@ -107,7 +107,7 @@ impl EvcxrEngine {
         // evcxr reads an evcxr.toml in the current folder, which may lie beside the notebook.
         let _ = std::env::set_current_dir(session.config_dir());
         let started = EvalContext::with_subprocess_command(process);
-        let _ = std::env::set_current_dir(&session.home);
+        let _ = std::env::set_current_dir(&session.working_dir);
         let (evcxr, outputs) = started
             .map_err(|e| format!("evcxr could not be started: {}", readable(&e.to_string())))?;
         std_sources::link(&session.root, &lab.std_sources()).map_err(unwritten)?;
@@ -116,9 +116,9 @@ impl EvcxrEngine {
         context.interrupts.set_process(evcxr.process_handle(), &context.current);
         warm_up::spawn_shim_build(&session.work_dir(), &session.warm_up_dir(), lab);
         evcxr
-            .execute(&format!("{}\n{CELL}", dep_command(lab)))
+            .execute(&format!("{}\n{WARM_UP_CELL}", dep_command(lab)))
             .map_err(|e| warm_up_failed(&e, &output))?;
-        if output.finish(true, false).shown.is_empty() {
+        if output.finish(true, false).displayed.is_empty() {
             return Err(format!(
                 "cells are not compiled through this program, so that their output can't be \
                  separated from control messages\n  what to do: use the cargo of the toolchain \
@@ -129,16 +129,16 @@ impl EvcxrEngine {
         }
         // The first cell needs only a part of it.
         if !is_awaited() {
-            let _ = evcxr.completions(TYPES, TYPES.len());
+            let _ = evcxr.completions(TYPE_INFERENCE_CODE, TYPE_INFERENCE_CODE.len());
         }
         let engine = Self {
             evcxr,
             output,
-            lab: lab.clone(),
+            library: lab.clone(),
             variables: VariableTracker::default(),
             visibility: Arc::default(),
         };
-        let (index, lab) = (engine.visibility.clone(), engine.lab.dir.clone());
+        let (index, lab) = (engine.visibility.clone(), engine.library.dir.clone());
         std::thread::spawn(move || {
             lower_thread_priority();
             index.get_or_init(|| Visibility::from_sources(&lab));
@@ -158,12 +158,12 @@ impl EvcxrEngine {
     ) -> Result<EvaluationResult, NoResult> {
         if let Some(name) = commands::documentation_query(code) {
             return Ok(EvaluationResult {
-                page: Some(self.documentation(name)?),
+                pager: Some(self.documentation(name)?),
                 ..EvaluationResult::default()
             });
         }
         let shown = self.run_code(context, code, count)?;
-        Ok(EvaluationResult { shown, page: None })
+        Ok(EvaluationResult { data: shown, pager: None })
     }
 
     /// Returns the documentation of a name, by MIME type.
@@ -203,7 +203,7 @@ impl EvcxrEngine {
             .iter()
             .any(|command| code.lines().any(|l| l.trim().starts_with(command)))
         {
-            context.session.use_custom_format();
+            context.workspace.use_custom_format();
         }
         context.interrupts.begin_cell();
         self.output.begin(code.contains(".evcxr_display("));
@@ -216,7 +216,7 @@ impl EvcxrEngine {
         let cleared = code.lines().any(|line| line.trim() == ":clear");
         if cleared {
             // evcxr forgot the lab, too; the process still has it loaded.
-            let again = format!("{}\n{CELL}", dep_command(&self.lab));
+            let again = format!("{}\n{WARM_UP_CELL}", dep_command(&self.library));
             self.output.begin(false);
             let _ = catch_panic(|| self.evcxr.execute(&again));
             // Its value is nobody's, least of all the next cell's.
@@ -239,17 +239,17 @@ impl EvcxrEngine {
         let defines = code.split_whitespace().any(|word| word == "let");
         if let Some(unanswered) = unanswered.filter(|_| !crashed) {
             let mut failure = match unanswered {
-                InputFailure::Refused => CellFailure::new("InputError", &no_input()),
-                InputFailure::Interrupted => CellFailure::new("Interrupted", STOPPED_AT_INPUT),
+                InputFailure::Unsupported => CellFailure::new("InputError", &no_input()),
+                InputFailure::Interrupted => CellFailure::new("Interrupted", INTERRUPTED_AT_INPUT),
             };
-            let defines = defines && (end.panicked || end.errored);
+            let defines = defines && (end.panicked || end.returned_early);
             failure.traceback.extend(self.variables.failure_notes(&lost, defines));
             return Err(failure.into());
         }
         match result {
             Ok(outputs) => match self.failure_from_end(&end, context, defines, &lost) {
                 Some(failure) => Err(failure.into()),
-                None => Ok(result_data(outputs.content_by_mime_type, end.shown)),
+                None => Ok(result_data(outputs.content_by_mime_type, end.displayed)),
             },
             Err(error) => {
                 let source = CellSource { code, count, variables: &self.variables };
@@ -274,13 +274,13 @@ impl EvcxrEngine {
         let mut failure = if end.panicked && end.interrupted.requested {
             let mut failure = CellFailure::new("Interrupted", "the cell was stopped in a loop");
             // What panicked because of the stop, such as `join().unwrap()`.
-            failure.traceback.extend(panics::panics_after_interrupt(&end.text));
+            failure.traceback.extend(panics::panics_after_interrupt(&end.failure_text));
             failure
         } else if end.panicked {
             let source = self.evcxr.last_source().unwrap_or_default();
-            CellFailure::from_panic(&end.text, &source, &context.history.newest_first())
-        } else if end.errored {
-            CellFailure::from_early_return(&end.text)
+            CellFailure::from_panic(&end.failure_text, &source, &context.history.newest_first())
+        } else if end.returned_early {
+            CellFailure::from_early_return(&end.failure_text)
         } else {
             return None;
         };
@@ -296,7 +296,7 @@ impl EvcxrEngine {
         catch_panic(|| match question {
             Question::Complete => {
                 let visibility =
-                    self.visibility.get_or_init(|| Visibility::from_sources(&self.lab.dir));
+                    self.visibility.get_or_init(|| Visibility::from_sources(&self.library.dir));
                 complete::complete(evcxr, visibility, code, cursor)
             }
             Question::Inspect => complete::inspect(evcxr, code, cursor),
@@ -307,14 +307,14 @@ impl EvcxrEngine {
 /// Reason why the engine can't be started.
 enum StartError {
     /// The first cell can't be linked to the lab.
-    Unlinked(String),
+    LinkFailed(String),
     Other(String),
 }
 
 impl StartError {
     fn failure(self) -> CellFailure {
         match self {
-            Self::Unlinked(text) => CellFailure::from_startup(&format!(
+            Self::LinkFailed(text) => CellFailure::from_startup(&format!(
                 "{text}\nwhat to do: no file of the lab was changed since it was built; `{}` \
                  checks the rest of the installation",
                 program::command("doctor")
@@ -333,11 +333,12 @@ impl From<String> for StartError {
 fn warm_up_failed(error: &evcxr::Error, output: &OutputReader) -> StartError {
     let end = output.finish(false, true);
     if disk::is_disk_full_error(error) {
-        return StartError::Other(disk::disk_full_message(disk::OF_THE_START));
+        return StartError::Other(disk::disk_full_message(disk::STARTUP_CONSEQUENCE));
     }
-    let source = CellSource { code: CELL, count: 0, variables: &VariableTracker::default() };
+    let source =
+        CellSource { code: WARM_UP_CELL, count: 0, variables: &VariableTracker::default() };
     let failure = CellFailure::from_evcxr(error, &source, &end);
-    StartError::Unlinked(format!(
+    StartError::LinkFailed(format!(
         "cells can't be linked to the lab\n{}",
         failure.traceback.join("\n")
     ))
@@ -385,7 +386,7 @@ fn no_input() -> String {
 }
 
 /// Error of a cell that was interrupted while it waited for input.
-const STOPPED_AT_INPUT: &str = "the cell was stopped while it waited for input";
+const INTERRUPTED_AT_INPUT: &str = "the cell was stopped while it waited for input";
 
 /// Formats the duration of a cell: of everything before it ran, and of the run.
 fn timing_text(outputs: &EvalOutputs) -> String {

@@ -89,7 +89,7 @@ impl CellFailure {
     /// Creates the failure of a cell that did not run, or whose process ended.
     pub fn from_evcxr(error: &evcxr::Error, source: &CellSource<'_>, end: &CellEnd) -> Self {
         if disk::is_disk_full_error(error) {
-            return Self::new("CompileError", &disk::disk_full_message(disk::OF_A_CELL));
+            return Self::new("CompileError", &disk::disk_full_message(disk::CELL_CONSEQUENCE));
         }
         match error {
             evcxr::Error::CompilationErrors(errors) => from_compile_errors(errors, source),
@@ -106,8 +106,8 @@ impl CellFailure {
 
     /// Creates the failure of an engine that can't be started.
     pub fn from_startup(text: &str) -> Self {
-        let full =
-            disk::is_disk_full_message(text).then(|| disk::disk_full_message(disk::OF_THE_START));
+        let full = disk::is_disk_full_message(text)
+            .then(|| disk::disk_full_message(disk::STARTUP_CONSEQUENCE));
         Self::new("KernelError", full.as_deref().unwrap_or_else(|| strip_build_output(text)))
     }
 

@@ -25,9 +25,9 @@ pub enum EvalTask {
 /// Handle to the thread that owns evcxr.
 #[derive(Clone)]
 pub struct Evaluator {
-    jobs: Sender<EvalTask>,
+    tasks: Sender<EvalTask>,
     /// Number of cells without an answer. The start of the engine counts as one.
-    unanswered: Arc<AtomicUsize>,
+    pending_cells: Arc<AtomicUsize>,
 }
 
 impl Evaluator {
@@ -45,21 +45,21 @@ impl Evaluator {
             consecutive_panics: 0,
         };
         std::thread::spawn(move || worker.run());
-        Self { jobs, unanswered }
+        Self { tasks: jobs, pending_cells: unanswered }
     }
 
     /// Queues a job.
     pub fn submit(&self, job: EvalTask) {
         if matches!(job, EvalTask::Execute { .. }) {
-            self.unanswered.fetch_add(1, Ordering::SeqCst);
+            self.pending_cells.fetch_add(1, Ordering::SeqCst);
         }
-        let _ = self.jobs.send(job);
+        let _ = self.tasks.send(job);
     }
 
     /// Returns whether the engine starts or a cell runs or waits; other jobs would wait too long
     /// then.
     pub fn is_busy(&self) -> bool {
-        self.unanswered.load(Ordering::SeqCst) > 0
+        self.pending_cells.load(Ordering::SeqCst) > 0
     }
 }
 
@@ -98,7 +98,7 @@ impl EvaluatorThread {
     }
 
     fn handle(&mut self, job: EvalTask) {
-        let wire = self.context.wire.clone();
+        let wire = self.context.sender.clone();
         match job {
             EvalTask::Execute { message, request, interrupt_count } => {
                 self.context.current.mark_busy(&message);
@@ -124,13 +124,13 @@ impl EvaluatorThread {
         };
         self.context.current.mark_busy(&message);
         self.reply(&message, json!({ "status": "aborted", "execution_count": self.count }));
-        self.context.wire.publish_status(Some(&message), "idle");
+        self.context.sender.publish_status(Some(&message), "idle");
     }
 
     /// Replies to a cell. The kernel is free before the client reads the answer.
     fn reply(&self, message: &JupyterMessage, content: Value) {
         self.unanswered.fetch_sub(1, Ordering::SeqCst);
-        self.context.wire.reply(Channel::Shell, message, "execute_reply", content);
+        self.context.sender.reply(Channel::Shell, message, "execute_reply", content);
     }
 
     /// Runs one cell and replies to its request.
@@ -161,7 +161,7 @@ impl EvaluatorThread {
             self.aborted = self.queue.try_iter().collect();
         }
         let content = match &result {
-            Ok(EvaluationResult { shown, page: pages }) => {
+            Ok(EvaluationResult { data: shown, pager: pages }) => {
                 let values = self.values(&request.user_expressions);
                 if !shown.is_empty() {
                     current.publish(
@@ -199,7 +199,7 @@ impl EvaluatorThread {
                 None => Err(CellFailure::new("KernelError", "an expression is a text")),
             };
             let value = match value {
-                Ok(given) => json!({ "status": "ok", "data": given.shown, "metadata": {} }),
+                Ok(given) => json!({ "status": "ok", "data": given.data, "metadata": {} }),
                 Err(failure) => failure.reply(),
             };
             (name.clone(), value)

@@ -19,7 +19,7 @@ use super::output::Stream;
 
 /// Time after which the figure is published anyway. A thread that outlives its cell runs into it:
 /// evcxr reads standard output only while a cell runs.
-const PATIENCE: Duration = Duration::from_secs(1);
+const FENCE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Fences, shared by the threads that publish figures and the one that reads printed text.
 pub struct Fences {
@@ -60,7 +60,7 @@ impl Fences {
             }
         }
         let unpublished = |state: &mut FenceState| state.published < number;
-        self.changed.wait_while_for(&mut state, unpublished, PATIENCE);
+        self.changed.wait_while_for(&mut state, unpublished, FENCE_TIMEOUT);
     }
 
     /// Writes a fence into a pipe of the cell. It is shorter than `PIPE_BUF`, so it is never mixed
@@ -69,7 +69,7 @@ impl Fences {
         let mut options = File::options();
         options.write(true).custom_flags(libc::O_NONBLOCK);
         let mut pipe = options.open(pipe_path(&self.folder, process, fd))?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + FENCE_TIMEOUT;
         loop {
             match pipe.write_all(line) {
                 Err(e)

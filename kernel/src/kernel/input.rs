@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use super::cell::CurrentCell;
 use super::interrupt::InterruptController;
 
-const CHECK_EVERY: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Reason why a read of standard input got no answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum InputFailure {
     /// The front end answers no questions.
-    Refused,
+    Unsupported,
     /// The user interrupted the cell instead of answering.
     Interrupted,
 }
@@ -37,9 +37,9 @@ pub enum InputReply {
 struct InputState {
     /// Whether the front end answers questions of the cell.
     allowed: bool,
-    unanswered: Option<InputFailure>,
+    failure: Option<InputFailure>,
     /// Channel for the answer to the pending question.
-    waiting: Option<Sender<String>>,
+    reply_sender: Option<Sender<String>>,
 }
 
 /// Input requests, shared by the thread that runs cells, the side channel and the one that
@@ -65,7 +65,7 @@ impl InputRequests {
     /// Ends the cell and drops its pending question, if there is one. Returns the reason why a
     /// question had no answer.
     pub fn end_cell(&self) -> Option<InputFailure> {
-        std::mem::take(&mut *self.state.lock()).unanswered
+        std::mem::take(&mut *self.state.lock()).failure
     }
 
     /// Requests a line from the front end and waits for it. The input ends by Ctrl+D; an interrupt
@@ -78,14 +78,14 @@ impl InputRequests {
             return InputReply::Failed;
         };
         loop {
-            match answered.recv_timeout(CHECK_EVERY) {
+            match answered.recv_timeout(POLL_INTERVAL) {
                 Ok(text) if text == "\u{4}" => return InputReply::End,
                 Ok(text) => return InputReply::Line(text),
                 Err(RecvTimeoutError::Disconnected) => return InputReply::Failed,
                 Err(RecvTimeoutError::Timeout)
                     if self.interrupts.interrupt_count() != interrupts =>
                 {
-                    self.state.lock().unanswered = Some(InputFailure::Interrupted);
+                    self.state.lock().failure = Some(InputFailure::Interrupted);
                     return InputReply::Failed;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -96,18 +96,18 @@ impl InputRequests {
     fn send_request(&self) -> Option<Receiver<String>> {
         let mut state = self.state.lock();
         if !state.allowed {
-            state.unanswered = Some(InputFailure::Refused);
+            state.failure = Some(InputFailure::Unsupported);
             return None;
         }
         let (answer, answered) = channel();
-        state.waiting = Some(answer);
+        state.reply_sender = Some(answer);
         self.current.ask_for_input();
         Some(answered)
     }
 
     /// Passes on the front end's answer; without a pending question it is dropped.
     pub fn deliver_reply(&self, text: String) {
-        if let Some(waiting) = self.state.lock().waiting.take() {
+        if let Some(waiting) = self.state.lock().reply_sender.take() {
             let _ = waiting.send(text);
         }
     }

@@ -7,13 +7,14 @@ use regex::{Captures, Regex};
 use crate::pattern::{Pattern, pattern};
 
 /// Maximum number of lines of a signature.
-const SIGNATURE_LINES: usize = 14;
+const MAX_SIGNATURE_LINES: usize = 14;
 /// Maximum number of characters before the first heading.
-const INTRODUCTION: usize = 700;
+const MAX_INTRODUCTION_CHARS: usize = 700;
 /// Maximum number of characters of a section with a heading.
-const SECTION: usize = 280;
+const MAX_SECTION_CHARS: usize = 280;
 
-const POINTER: &str = "<p>(shortened; <code>cargo doc --open</code> has the full text)</p>\n";
+const TRUNCATION_NOTE: &str =
+    "<p>(shortened; <code>cargo doc --open</code> has the full text)</p>\n";
 
 /// Shortens the HTML that evcxr makes of the documentation.
 pub fn shorten(html: &str) -> String {
@@ -25,21 +26,21 @@ pub fn shorten(html: &str) -> String {
         lines_of_signature(signature).into_iter().map(|line| line + "\n").collect();
     let mut cut = false;
     for (index, section) in sections(text).into_iter().enumerate() {
-        let room = if index == 0 { INTRODUCTION } else { SECTION };
+        let room = if index == 0 { MAX_INTRODUCTION_CHARS } else { MAX_SECTION_CHARS };
         let (short, shortened) = shorten_section(section, room, index == 0);
         out.push_str(&short);
         cut |= shortened;
     }
     if cut {
-        out.push_str(POINTER);
+        out.push_str(TRUNCATION_NOTE);
     }
     without_dead_links(&out)
 }
 
 fn lines_of_signature(html: &str) -> Vec<String> {
     let mut lines = without_private_fields(html);
-    if lines.len() > SIGNATURE_LINES {
-        lines.truncate(SIGNATURE_LINES);
+    if lines.len() > MAX_SIGNATURE_LINES {
+        lines.truncate(MAX_SIGNATURE_LINES);
         lines.push("…</code></pre>".into());
     }
     lines

@@ -13,15 +13,15 @@ use parking_lot::Mutex;
 use super::cell::CurrentCell;
 use crate::folder::entries;
 
-const SIGNAL_EVERY: Duration = Duration::from_millis(100);
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Time after which a cell that neither runs nor is compiled is taken to wait for something that
 /// never comes.
-const STALLED: Duration = Duration::from_secs(60);
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time after which the user is told that the interrupt has arrived; a step of training may take
 /// longer.
-const NOTICE: Duration = Duration::from_secs(2);
+const NOTICE_DELAY: Duration = Duration::from_secs(2);
 
 /// Effect of interrupts on the cell that has just ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -35,15 +35,15 @@ pub struct InterruptOutcome {
 #[derive(Default)]
 struct InterruptState {
     /// Whether a cell is being compiled or run.
-    working: bool,
+    is_active: bool,
     /// Whether the cell runs in its process.
-    runs: bool,
-    cell: u64,
-    done: InterruptOutcome,
+    is_running: bool,
+    cell_number: u64,
+    outcome: InterruptOutcome,
     interrupt_count: u64,
     process: Option<Arc<std::sync::Mutex<Child>>>,
     /// The last known id of the cell process.
-    id: Option<i32>,
+    last_process_id: Option<i32>,
     /// Output for messages to the user about the interrupt.
     cell_output: Option<CurrentCell>,
 }
@@ -65,7 +65,7 @@ impl InterruptController {
         let mut state = self.state.lock();
         state.cell_output = Some(current.clone());
         state.process = Some(process);
-        state.id = None;
+        state.last_process_id = None;
     }
 
     /// Returns the number of interrupts so far. Cells that were queued before an interrupt are not
@@ -77,46 +77,46 @@ impl InterruptController {
     /// Marks the start of a cell.
     pub fn begin_cell(&self) {
         let mut state = self.state.lock();
-        state.cell += 1;
-        state.done = InterruptOutcome::default();
+        state.cell_number += 1;
+        state.outcome = InterruptOutcome::default();
         state.process_id();
-        state.working = true;
-        state.runs = false;
+        state.is_active = true;
+        state.is_running = false;
     }
 
     /// Records the report of the cell process that the cell runs, or that it has ended.
     pub fn set_running(&self, runs: bool) {
-        self.state.lock().runs = runs;
+        self.state.lock().is_running = runs;
     }
 
     /// Returns the id of the cell process while a cell is being compiled or run.
     pub fn running_process(&self) -> Option<i32> {
         let mut state = self.state.lock();
-        if state.working { state.process_id() } else { None }
+        if state.is_active { state.process_id() } else { None }
     }
 
     /// Marks the end of the cell, and returns the effect of interrupts on it.
     pub fn end_cell(&self) -> InterruptOutcome {
         let mut state = self.state.lock();
-        state.working = false;
-        state.runs = false;
-        state.done
+        state.is_active = false;
+        state.is_running = false;
+        state.outcome
     }
 
     /// Interrupts the cell. The second interrupt kills its process.
     pub fn interrupt(&self) {
         let mut state = self.state.lock();
         state.interrupt_count += 1;
-        if !state.working {
+        if !state.is_active {
             return;
         }
-        if std::mem::replace(&mut state.done.requested, true) {
-            if state.runs && !std::mem::replace(&mut state.done.killed, true) {
+        if std::mem::replace(&mut state.outcome.requested, true) {
+            if state.is_running && !std::mem::replace(&mut state.outcome.killed, true) {
                 state.kill();
             }
             return;
         }
-        let (this, cell) = (self.clone(), state.cell);
+        let (this, cell) = (self.clone(), state.cell_number);
         std::thread::spawn(move || this.stop_until_ended(cell));
     }
 
@@ -124,7 +124,7 @@ impl InterruptController {
     /// does not count as interrupted.
     pub fn request_stop(&self) {
         let mut state = self.state.lock();
-        if state.working && state.runs {
+        if state.is_active && state.is_running {
             state.signal(libc::SIGINT);
         }
     }
@@ -132,26 +132,26 @@ impl InterruptController {
     /// Stops a cell: until it has ended, kills compilers (a cell may start several) or signals the
     /// process (repeatedly, since training may not have installed its handler yet).
     fn stop_until_ended(&self, cell: u64) {
-        let mut stalled = Instant::now() + STALLED;
+        let mut stalled = Instant::now() + STALL_TIMEOUT;
         let (mut runs_since, mut told) = (None, false);
         loop {
             let mut state = self.state.lock();
             // After a kill, evcxr restarts the process within the same cell.
-            if !state.working || state.cell != cell || state.done.killed {
+            if !state.is_active || state.cell_number != cell || state.outcome.killed {
                 return;
             }
             let mut notice = None;
-            if state.runs {
+            if state.is_running {
                 let since: Instant = *runs_since.get_or_insert_with(Instant::now);
                 state.signal(libc::SIGINT);
-                stalled = Instant::now() + STALLED;
-                if since.elapsed() > NOTICE && !std::mem::replace(&mut told, true) {
+                stalled = Instant::now() + STALL_TIMEOUT;
+                if since.elapsed() > NOTICE_DELAY && !std::mem::replace(&mut told, true) {
                     notice = state.cell_output.clone();
                 }
             } else if kill_compilers(state.process_id()) {
-                stalled = Instant::now() + STALLED;
+                stalled = Instant::now() + STALL_TIMEOUT;
             } else if Instant::now() > stalled {
-                state.done.killed = true;
+                state.outcome.killed = true;
                 state.kill();
                 return;
             }
@@ -159,7 +159,7 @@ impl InterruptController {
             if let Some(output) = notice {
                 output.print("stderr", DOES_NOT_STOP);
             }
-            std::thread::sleep(SIGNAL_EVERY);
+            std::thread::sleep(SIGNAL_INTERVAL);
         }
     }
 
@@ -185,9 +185,9 @@ impl InterruptState {
     fn process_id(&mut self) -> Option<i32> {
         // evcxr holds the lock while it waits for the process to end. The id has not changed then.
         if let Some(Ok(process)) = self.process.as_ref().map(|process| process.try_lock()) {
-            self.id = i32::try_from(process.id()).ok();
+            self.last_process_id = i32::try_from(process.id()).ok();
         }
-        self.id
+        self.last_process_id
     }
 }
 

@@ -2,10 +2,10 @@
 //! and the lab's name for a method of another library.
 
 /// Modules that `use epsilab::prelude::*;` imports.
-pub const OF_PRELUDE: [&str; 9] =
+pub const PRELUDE_MODULES: [&str; 9] =
     ["audit", "data", "figures", "lab", "mask", "models", "nn", "privacy", "recipes"];
 /// Other modules of the library.
-pub const OF_LIBRARY: [&str; 6] = ["device", "grid", "methods", "optim", "show", "tuning"];
+pub const OTHER_MODULES: [&str; 6] = ["device", "grid", "methods", "optim", "show", "tuning"];
 
 /// Declares `ITEMS`, and uses each item when tests are compiled.
 macro_rules! items {
@@ -40,7 +40,7 @@ items! {
 
 /// Names of layers in other libraries and in files of this one, with the specification that
 /// describes them in a model.
-const LAYERS: [(&str, &str); 9] = [
+const LAYER_SPECS: [(&str, &str); 9] = [
     ("AvgPool2d", "AvgPool2dSpec"),
     ("Conv2d", "Conv2dSpec"),
     ("Dropout", "DropoutSpec"),
@@ -54,13 +54,13 @@ const LAYERS: [(&str, &str); 9] = [
 
 /// Returns the path of an item of the library, or of the description of a layer.
 pub fn import_path(name: &str) -> Option<String> {
-    let name = LAYERS.iter().find(|(layer, _)| *layer == name).map_or(name, |(_, spec)| *spec);
+    let name = LAYER_SPECS.iter().find(|(layer, _)| *layer == name).map_or(name, |(_, spec)| *spec);
     let (module, _) = ITEMS.iter().find(|(_, names)| names.contains(&name))?;
     Some(format!("epsilab::{module}::{name}"))
 }
 
 /// Labels of values of the wrong type, and advice to make the right one.
-const VALUES: [(&str, &str); 8] = [
+const TYPE_MISMATCH_ADVICE: [(&str, &str); 8] = [
     (
         "expected `Optimizer`",
         "an optimizer is a value: `Optimizer::adam()`, `Optimizer::adamw()` or \
@@ -90,11 +90,14 @@ const VALUES: [(&str, &str); 8] = [
 
 /// Returns advice for the label of a value of the wrong type.
 pub fn type_mismatch_advice(label: &str) -> Option<&'static str> {
-    VALUES.iter().find(|(expected, _)| label.contains(expected)).map(|(_, advice)| *advice)
+    TYPE_MISMATCH_ADVICE
+        .iter()
+        .find(|(expected, _)| label.contains(expected))
+        .map(|(_, advice)| *advice)
 }
 
 /// Methods of other libraries and guesses, with advice on the lab's own: type, names, advice.
-const METHODS: [(&str, &[&str], &str); 9] = [
+const METHOD_ADVICE: [(&str, &[&str], &str); 9] = [
     (
         "epsilab::methods::",
         &["epsilon", "target_epsilon", "delta"],
@@ -138,7 +141,7 @@ pub fn unknown_method_advice(message: &str, name: &str) -> Option<&'static str> 
     // The compiler names it with its path where the cell does not import it.
     let message = message.replace("epsilab::mask::SelectionLog", "SelectionLog");
     let of = |kind: &str| message.contains(&format!("`{kind}"));
-    let mut entries = METHODS.iter();
+    let mut entries = METHOD_ADVICE.iter();
     entries.find(|(kind, names, _)| of(kind) && names.contains(&name)).map(|(.., advice)| *advice)
 }
 
@@ -176,7 +179,7 @@ mod tests {
         assert_eq!(import_path("Flatten").unwrap(), "epsilab::nn::Flatten");
         assert_eq!(import_path("Linear").unwrap(), "epsilab::nn::LinearSpec");
         assert_eq!(import_path("DpSgd"), None);
-        assert!(LAYERS.iter().all(|(layer, _)| import_path(layer).is_some()));
+        assert!(LAYER_SPECS.iter().all(|(layer, _)| import_path(layer).is_some()));
     }
 
     /// Checks that the modules in the advice are those of the prelude: a module that it no longer

@@ -11,11 +11,11 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Map, Value, json};
 
 /// Maximum bytes of printed text.
-const TEXT: usize = 1 << 20;
+const MAX_TEXT_BYTES: usize = 1 << 20;
 /// Maximum bytes of all figures and results that the cell shows at a time.
-const FIGURES: usize = 10 << 20;
+const MAX_FIGURE_BYTES: usize = 10 << 20;
 /// Maximum bytes of a file with text: a cell that prints for ever must not fill the disk.
-const FILE: usize = 1 << 30;
+const MAX_FILE_BYTES: usize = 1 << 30;
 
 /// Amount of output that one cell has sent, for comparison with the limits.
 pub struct OutputLimits {
@@ -23,9 +23,9 @@ pub struct OutputLimits {
     text: usize,
     /// Sizes of figures in bytes by display id; an update replaces the figure that it updates.
     figures: HashMap<String, usize>,
-    rest: Option<OverflowFile>,
+    overflow: Option<OverflowFile>,
     files: usize,
-    said: bool,
+    figure_notice_sent: bool,
 }
 
 /// File with the text beyond the limit.
@@ -82,7 +82,7 @@ impl OutputLimits {
     /// Creates the state in which nothing has been sent. `folder` is for output beyond the limits.
     pub fn new(folder: PathBuf) -> Self {
         let (figures, rest) = (HashMap::new(), None);
-        Self { folder, text: 0, figures, rest, files: 0, said: false }
+        Self { folder, text: 0, figures, overflow: rest, files: 0, figure_notice_sent: false }
     }
 
     /// Returns the messages to send in place of this one.
@@ -105,7 +105,7 @@ impl OutputLimits {
 
     fn limit_text(&mut self, content: &Value) -> Vec<(String, Value)> {
         let text = content["text"].as_str().unwrap_or_default();
-        let room = TEXT.saturating_sub(self.text);
+        let room = MAX_TEXT_BYTES.saturating_sub(self.text);
         self.text = self.text.saturating_add(text.len());
         let (sent, cut) = text.split_at(line_boundary_before(text, room));
         let name = content["name"].as_str().unwrap_or("stdout");
@@ -117,11 +117,11 @@ impl OutputLimits {
     /// Writes text to the file. Returns a message with its place the first time, and once if the
     /// text is not complete.
     fn write_overflow(&mut self, text: &str) -> Option<(String, Value)> {
-        let is_first = self.rest.is_none();
+        let is_first = self.overflow.is_none();
         if is_first {
-            self.rest = Some(OverflowFile::create(self.next_path("txt"), FILE));
+            self.overflow = Some(OverflowFile::create(self.next_path("txt"), MAX_FILE_BYTES));
         }
-        let rest = self.rest.as_mut()?;
+        let rest = self.overflow.as_mut()?;
         let what = match (is_first, rest.write(text)) {
             (true, _) => "more than 1 MB of text",
             (false, true) => "not all of the text is kept",
@@ -138,7 +138,7 @@ impl OutputLimits {
             None => format!("figure {}", self.figures.len()),
         };
         let before = self.figures.insert(id.clone(), size);
-        if self.figures.values().sum::<usize>() <= FIGURES {
+        if self.figures.values().sum::<usize>() <= MAX_FIGURE_BYTES {
             return vec![(kind.to_owned(), content)];
         }
         // What the client shows stays as it was.
@@ -146,7 +146,7 @@ impl OutputLimits {
             Some(size) => self.figures.insert(id, size),
             None => self.figures.remove(&id),
         };
-        if kind == "update_display_data" && std::mem::replace(&mut self.said, true) {
+        if kind == "update_display_data" && std::mem::replace(&mut self.figure_notice_sent, true) {
             return Vec::new();
         }
         let megabytes = size as f64 / f64::from(1 << 20);
@@ -230,7 +230,7 @@ mod tests {
             sent += &text_of(&limits.apply("stream", content));
         }
         let (shown, notice) = sent.split_once("\n[").unwrap();
-        assert_eq!(shown.len(), TEXT);
+        assert_eq!(shown.len(), MAX_TEXT_BYTES);
         let path = notice.trim_end().trim_end_matches(']').rsplit_once(" in ").unwrap().1;
         let kept = std::fs::read_to_string(path).unwrap();
         assert_eq!(shown.to_owned() + &kept, part.repeat(4));
@@ -267,7 +267,7 @@ mod tests {
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
         let mut limits = OutputLimits::new(file);
-        let content = json!({ "name": "stdout", "text": "a".repeat(TEXT + 1) });
+        let content = json!({ "name": "stdout", "text": "a".repeat(MAX_TEXT_BYTES + 1) });
         assert!(text_of(&limits.apply("stream", content)).contains("the rest is lost"));
     }
 
@@ -290,11 +290,11 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_full_disk_is_said_before_anything_is_promised() {
-        let mut rest = OverflowFile::create("/dev/full".into(), FILE);
+        let mut rest = OverflowFile::create("/dev/full".into(), MAX_FILE_BYTES);
         rest.path = "/no/such/file".into();
         let mut limits = OutputLimits::new("/no/such".into());
-        limits.rest = Some(rest);
-        limits.text = TEXT;
+        limits.overflow = Some(rest);
+        limits.text = MAX_TEXT_BYTES;
         let more = json!({ "name": "stdout", "text": "more" });
         let said = text_of(&limits.apply("stream", more.clone()));
         assert!(said.contains("lost") && said.contains("No space left on device"), "{said}");

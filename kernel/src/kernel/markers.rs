@@ -6,7 +6,7 @@
 //! by markers before a cell is compiled.
 
 /// Environment variable that passes the nonce to the cell process and to the compiler wrapper.
-pub const VARIABLE: &str = "EPSILAB_CELL_MARKERS";
+pub const NONCE_ENV_VAR: &str = "EPSILAB_CELL_MARKERS";
 
 /// Message of a marker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,7 +71,7 @@ impl Marker {
 }
 
 /// First character of every marker, which hardly any text contains.
-const START: char = '\u{1e}';
+const MARKER_START: char = '\u{1e}';
 
 /// Writer and finder of the markers of one kernel.
 #[derive(Clone)]
@@ -85,18 +85,20 @@ impl Markers {
         Self::with_nonce(&uuid::Uuid::new_v4().simple().to_string())
     }
 
-    /// Creates markers with the nonce in [`VARIABLE`], if it is set.
+    /// Creates markers with the nonce in [`NONCE_ENV_VAR`], if it is set.
     pub fn from_env() -> Option<Self> {
-        Some(Self::with_nonce(&std::env::var(VARIABLE).ok().filter(|nonce| !nonce.is_empty())?))
+        Some(Self::with_nonce(
+            &std::env::var(NONCE_ENV_VAR).ok().filter(|nonce| !nonce.is_empty())?,
+        ))
     }
 
     fn with_nonce(nonce: &str) -> Self {
-        Self { prefix: format!("{START}{nonce}:") }
+        Self { prefix: format!("{MARKER_START}{nonce}:") }
     }
 
-    /// Returns the nonce, for [`VARIABLE`].
+    /// Returns the nonce, for [`NONCE_ENV_VAR`].
     pub fn nonce(&self) -> &str {
-        self.prefix.trim_start_matches(START).trim_end_matches(':')
+        self.prefix.trim_start_matches(MARKER_START).trim_end_matches(':')
     }
 
     /// Returns the marker as it stands in a stream. A line break must follow.
@@ -106,7 +108,7 @@ impl Markers {
 
     /// Returns the marker as it stands in a string literal or byte string literal.
     pub fn to_literal(&self, marker: Marker) -> String {
-        self.text(marker).replace(START, "\\x1e")
+        self.text(marker).replace(MARKER_START, "\\x1e")
     }
 
     /// Finds the first marker in `bytes`.
@@ -134,7 +136,7 @@ impl Markers {
                 }
             }
         }
-        MarkerMatch::Nothing
+        MarkerMatch::NoMatch
     }
 }
 
@@ -146,7 +148,7 @@ pub enum MarkerMatch {
     /// The bytes end inside a possible marker.
     Incomplete { start: usize },
     /// The bytes contain only text.
-    Nothing,
+    NoMatch,
 }
 
 #[cfg(test)]
@@ -156,9 +158,9 @@ mod tests {
     #[test]
     fn only_markers_with_the_nonce_are_found() {
         let markers = Markers::new();
-        assert_eq!(markers.find(b"EVCXR_EXECUTION_COMPLETE\n"), MarkerMatch::Nothing);
+        assert_eq!(markers.find(b"EVCXR_EXECUTION_COMPLETE\n"), MarkerMatch::NoMatch);
         let other = format!("{}\n", Markers::new().text(Marker::Done));
-        assert_eq!(markers.find(other.as_bytes()), MarkerMatch::Nothing);
+        assert_eq!(markers.find(other.as_bytes()), MarkerMatch::NoMatch);
         let own = format!("half{}\nmore", markers.text(Marker::TextEnd));
         let end = own.len() - 4;
         let argument = String::new();
@@ -169,7 +171,7 @@ mod tests {
             assert_eq!(found, MarkerMatch::Incomplete { start: 4 }, "{cut}");
         }
         let unknown = format!("{}nonsense\n", markers.prefix);
-        assert_eq!(markers.find(unknown.as_bytes()), MarkerMatch::Nothing);
+        assert_eq!(markers.find(unknown.as_bytes()), MarkerMatch::NoMatch);
     }
 
     #[test]

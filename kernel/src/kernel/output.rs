@@ -9,7 +9,7 @@ use super::content::{DisplayParser, MimeData};
 use super::context::KernelContext;
 use super::interrupt::InterruptOutcome;
 use super::markers::Marker;
-use super::printed::{COLLECT, StreamBuffer};
+use super::printed::{STDOUT_DELAY, StreamBuffer};
 
 pub use super::printed::Stream;
 use crate::options::name_of;
@@ -18,17 +18,17 @@ use crate::options::name_of;
 #[derive(Debug, Default, PartialEq)]
 pub struct CellEnd {
     /// Whether the cell began to run.
-    pub began: bool,
+    pub started: bool,
     /// Whether the cell panicked.
     pub panicked: bool,
     /// Whether the cell returned early by `?`.
-    pub errored: bool,
+    pub returned_early: bool,
     /// Text of the failure, if the cell failed: the last lines on standard error.
-    pub text: Vec<String>,
+    pub failure_text: Vec<String>,
     /// The last lines on standard error, including those that are published already.
     pub last_lines: Vec<String>,
     /// Displays of the cell's values.
-    pub shown: MimeData,
+    pub displayed: MimeData,
     /// Effect of interrupts on the cell, which the engine adds.
     pub interrupted: InterruptOutcome,
 }
@@ -76,8 +76,8 @@ impl OutputReader {
         let (requests, received) = unbounded();
         let reader = ReaderThread {
             context,
-            content: DisplayParser::default(),
-            printed: StreamBuffer::default(),
+            display_parser: DisplayParser::default(),
+            stream_buffer: StreamBuffer::default(),
             last_stdout: Instant::now(),
             end: CellEnd::default(),
             tail: TextTail::default(),
@@ -104,8 +104,8 @@ impl OutputReader {
 
 struct ReaderThread {
     context: KernelContext,
-    content: DisplayParser,
-    printed: StreamBuffer,
+    display_parser: DisplayParser,
+    stream_buffer: StreamBuffer,
     /// Time at which text was last read from standard output.
     last_stdout: Instant,
     end: CellEnd,
@@ -123,8 +123,8 @@ impl ReaderThread {
         requests: &Receiver<ReaderRequest>,
     ) {
         loop {
-            let idle = self.printed.is_empty() && !self.content.has_buffered_text();
-            let wait = if idle { Duration::from_secs(3600) } else { COLLECT / 2 };
+            let idle = self.stream_buffer.is_empty() && !self.display_parser.has_buffered_text();
+            let wait = if idle { Duration::from_secs(3600) } else { STDOUT_DELAY / 2 };
             select! {
                 recv(out) -> line => match line {
                     Ok(line) => self.handle_stdout_line(&line),
@@ -136,7 +136,7 @@ impl ReaderThread {
                 },
                 recv(requests) -> request => match request {
                     Ok(ReaderRequest::Begin { calls_display }) => {
-                        self.content.calls_display = calls_display;
+                        self.display_parser.calls_display = calls_display;
                     }
                     Ok(ReaderRequest::Finish { ran, failed, answer }) => {
                         let _ = answer.send(self.finish(out, err, ran, failed));
@@ -145,11 +145,11 @@ impl ReaderThread {
                 },
                 default(wait) => {}
             }
-            if self.last_stdout.elapsed() > COLLECT {
-                let text = self.content.release_plain_text();
-                self.printed.push(Stream::Stdout, &text);
+            if self.last_stdout.elapsed() > STDOUT_DELAY {
+                let text = self.display_parser.release_plain_text();
+                self.stream_buffer.push(Stream::Stdout, &text);
             }
-            let due = self.printed.take_due();
+            let due = self.stream_buffer.take_due();
             self.publish(due);
         }
     }
@@ -157,20 +157,20 @@ impl ReaderThread {
     fn handle_stdout_line(&mut self, line: &str) {
         self.last_stdout = Instant::now();
         let text = match decode_line(line) {
-            Some(DecodedLine::Text(text)) => self.content.push_text(&text),
+            Some(DecodedLine::Text(text)) => self.display_parser.push_text(&text),
             Some(DecodedLine::Marker(Marker::Fence, number)) => {
-                let text = self.content.release_plain_text();
-                self.printed.push(Stream::Stdout, &text);
+                let text = self.display_parser.release_plain_text();
+                self.stream_buffer.push(Stream::Stdout, &text);
                 return self.fence(Stream::Stdout, &number);
             }
             Some(DecodedLine::Marker(Marker::Begin, _)) | None => String::new(),
             Some(DecodedLine::Marker(marker, _)) => {
                 self.end.panicked |= marker == Marker::Panic;
-                self.end.errored |= marker == Marker::Error;
-                self.content.push_marker(marker)
+                self.end.returned_early |= marker == Marker::Error;
+                self.display_parser.push_marker(marker)
             }
         };
-        self.printed.push(Stream::Stdout, &text);
+        self.stream_buffer.push(Stream::Stdout, &text);
     }
 
     fn handle_stderr_line(&mut self, line: &str) {
@@ -183,20 +183,20 @@ impl ReaderThread {
             None => format!("{line}\n"),
         };
         self.tail.push(&text);
-        self.printed.push(Stream::Stderr, &text);
+        self.stream_buffer.push(Stream::Stderr, &text);
     }
 
     fn handle_stderr_marker(&mut self, marker: Marker, argument: &str) {
         match marker {
             Marker::Begin => {
-                self.end.began = true;
+                self.end.started = true;
                 self.context.interrupts.set_running(true);
             }
             Marker::Done => {
                 self.context.interrupts.set_running(false);
                 self.stderr_done = true;
             }
-            Marker::Error => self.printed.begin_early_return(),
+            Marker::Error => self.stream_buffer.begin_early_return(),
             Marker::Fence => self.fence(Stream::Stderr, argument),
             _ => {}
         }
@@ -205,7 +205,7 @@ impl ReaderThread {
     fn fence(&mut self, stream: Stream, number: &str) {
         let Ok(number) = number.parse() else { return };
         if self.context.fences.record_read(stream, number) {
-            let all = self.printed.take_all();
+            let all = self.stream_buffer.take_all();
             self.publish(all);
             self.context.fences.mark_published();
         }
@@ -239,21 +239,24 @@ impl ReaderThread {
             && let Ok(line) = err.recv_deadline(until)
         {
             self.handle_stderr_line(&line);
-            if !ran && self.end.began {
+            if !ran && self.end.started {
                 until = until.min(Instant::now() + LITTLE);
             }
         }
         for line in err.try_iter() {
             self.handle_stderr_line(&line);
         }
-        let (shown, text) = self.content.finish();
-        self.printed.push(Stream::Stdout, &text);
-        let mut end =
-            CellEnd { shown, last_lines: self.tail.take(), ..std::mem::take(&mut self.end) };
-        if end.panicked || end.errored || failed {
-            end.text = self.printed.take_failure(end.panicked);
+        let (shown, text) = self.display_parser.finish();
+        self.stream_buffer.push(Stream::Stdout, &text);
+        let mut end = CellEnd {
+            displayed: shown,
+            last_lines: self.tail.take(),
+            ..std::mem::take(&mut self.end)
+        };
+        if end.panicked || end.returned_early || failed {
+            end.failure_text = self.stream_buffer.take_failure(end.panicked);
         }
-        let all = self.printed.take_all();
+        let all = self.stream_buffer.take_all();
         self.publish(all);
         self.stderr_done = false;
         end

@@ -16,34 +16,34 @@ pub enum Stream {
 }
 
 /// Time for which standard output is collected, so that many short lines travel in one message.
-pub const COLLECT: Duration = Duration::from_millis(15);
-const COLLECT_BYTES: usize = 1 << 14;
+pub const STDOUT_DELAY: Duration = Duration::from_millis(15);
+const MAX_STDOUT_CHUNK: usize = 1 << 14;
 /// Time for which standard error is buffered. If the cell fails, its last lines are the text of
 /// the failure and belong in the error, not above it.
-const HOLD: Duration = Duration::from_millis(30);
+const STDERR_DELAY: Duration = Duration::from_millis(30);
 /// Time for which text is collected that overwrites itself by carriage returns, as progress bars
 /// do: ten updates a second.
-const OVERWRITTEN: Duration = Duration::from_millis(100);
+const PROGRESS_BAR_DELAY: Duration = Duration::from_millis(100);
 /// Time for which the possible message of a failure is buffered, since a panic may unwind for a
 /// while after its message.
-const HOLD_PANIC: Duration = Duration::from_millis(500);
+const PANIC_DELAY: Duration = Duration::from_millis(500);
 
 struct StreamChunk {
     stream: Stream,
     text: String,
-    since: Instant,
+    received_at: Instant,
 }
 
 impl StreamChunk {
     fn is_due(&self, now: Instant) -> bool {
         let hold = match self.stream {
-            Stream::Stdout if self.text.len() > COLLECT_BYTES => return true,
-            Stream::Stderr if may_contain_failure(&self.text) => HOLD_PANIC,
-            _ if self.text.contains('\r') => OVERWRITTEN,
-            Stream::Stdout => COLLECT,
-            Stream::Stderr => HOLD,
+            Stream::Stdout if self.text.len() > MAX_STDOUT_CHUNK => return true,
+            Stream::Stderr if may_contain_failure(&self.text) => PANIC_DELAY,
+            _ if self.text.contains('\r') => PROGRESS_BAR_DELAY,
+            Stream::Stdout => STDOUT_DELAY,
+            Stream::Stderr => STDERR_DELAY,
         };
-        now.duration_since(self.since) > hold
+        now.duration_since(self.received_at) > hold
     }
 
     fn into_text(self) -> (Stream, String) {
@@ -58,7 +58,7 @@ impl StreamChunk {
 /// Queue of printed text, which a piece leaves only after all pieces before it.
 #[derive(Default)]
 pub struct StreamBuffer {
-    pieces: VecDeque<StreamChunk>,
+    chunks: VecDeque<StreamChunk>,
     /// Text on standard error after the cell returned early: the error, and the output of
     /// destructors.
     early_return: Option<String>,
@@ -67,7 +67,7 @@ pub struct StreamBuffer {
 impl StreamBuffer {
     /// Returns whether the queue is empty.
     pub fn is_empty(&self) -> bool {
-        self.pieces.is_empty()
+        self.chunks.is_empty()
     }
 
     /// Appends text.
@@ -75,14 +75,14 @@ impl StreamBuffer {
         if let Some(error) = self.early_return.as_mut().filter(|_| stream == Stream::Stderr) {
             return error.push_str(text);
         }
-        match self.pieces.back_mut() {
+        match self.chunks.back_mut() {
             _ if text.is_empty() => {}
             Some(last) if last.stream == stream => last.text.push_str(text),
             _ => {
-                self.pieces.push_back(StreamChunk {
+                self.chunks.push_back(StreamChunk {
                     stream,
                     text: text.into(),
-                    since: Instant::now(),
+                    received_at: Instant::now(),
                 });
             }
         }
@@ -94,8 +94,8 @@ impl StreamBuffer {
     }
 
     fn take_due_at(&mut self, now: Instant) -> Vec<(Stream, String)> {
-        let due = self.pieces.iter().take_while(|piece| piece.is_due(now)).count();
-        self.pieces.drain(..due).map(StreamChunk::into_text).collect()
+        let due = self.chunks.iter().take_while(|piece| piece.is_due(now)).count();
+        self.chunks.drain(..due).map(StreamChunk::into_text).collect()
     }
 
     /// Records that the cell returns early: standard error is buffered until
@@ -106,7 +106,7 @@ impl StreamBuffer {
 
     /// Removes and returns everything but the text of an early return.
     pub fn take_all(&mut self) -> Vec<(Stream, String)> {
-        self.pieces.drain(..).map(StreamChunk::into_text).collect()
+        self.chunks.drain(..).map(StreamChunk::into_text).collect()
     }
 
     /// Removes and returns the lines of a failure. After an early return: what came on standard
@@ -122,12 +122,12 @@ impl StreamBuffer {
         }
         let is_panic = |piece: &StreamChunk| last_panic_offset(piece).is_some();
         let first = if panicked {
-            self.pieces.iter().rposition(is_panic).unwrap_or(self.pieces.len())
+            self.chunks.iter().rposition(is_panic).unwrap_or(self.chunks.len())
         } else {
             0
         };
         let mut lines = Vec::new();
-        for (index, piece) in self.pieces.iter_mut().enumerate().skip(first) {
+        for (index, piece) in self.chunks.iter_mut().enumerate().skip(first) {
             if piece.stream != Stream::Stderr {
                 continue;
             }
@@ -221,7 +221,7 @@ mod tests {
     /// Returns the text that is due `time` after all of the queue was printed.
     fn due_after(printed: &mut StreamBuffer, time: Duration) -> Vec<(Stream, String)> {
         let now = Instant::now();
-        printed.pieces.iter_mut().for_each(|piece| piece.since = now);
+        printed.chunks.iter_mut().for_each(|piece| piece.received_at = now);
         printed.take_due_at(now + time)
     }
 
@@ -238,7 +238,7 @@ mod tests {
     fn text_keeps_its_order_and_stdout_waits_for_stderr() {
         let mut printed = StreamBuffer::default();
         printed.push(Stream::Stderr, "a\n");
-        printed.push(Stream::Stdout, &"x".repeat(COLLECT_BYTES + 1));
+        printed.push(Stream::Stdout, &"x".repeat(MAX_STDOUT_CHUNK + 1));
         assert!(due_after(&mut printed, Duration::ZERO).is_empty());
         let due = due_after(&mut printed, HELD);
         let streams: Vec<_> = due.into_iter().map(|(stream, _)| stream).collect();

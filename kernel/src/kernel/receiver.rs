@@ -8,15 +8,16 @@ use ra_ap_syntax::ast::{self, AstNode};
 use ra_ap_syntax::{Edition, SourceFile, TextSize, TokenAtOffset};
 
 /// Code before an expression that makes a function the expected type.
-const BEFORE: &str = "{ let _f: fn() = ";
-const BEHIND: &str = "; }";
+const WRAPPER_PREFIX: &str = "{ let _f: fn() = ";
+const WRAPPER_SUFFIX: &str = "; }";
 
 /// Returns the code with the member access at `byte` in a place where a function is expected, and
 /// the number of bytes by which the position grows. `None` if there is no dot before the word.
 pub fn wrap_in_fn_context(code: &str, byte: usize) -> Option<(String, usize)> {
     let receiver = receiver_start(split_word(&code[..byte]).0)?;
-    let changed = [&code[..receiver], BEFORE, &code[receiver..byte], BEHIND, &code[byte..]];
-    Some((changed.concat(), BEFORE.len()))
+    let changed =
+        [&code[..receiver], WRAPPER_PREFIX, &code[receiver..byte], WRAPPER_SUFFIX, &code[byte..]];
+    Some((changed.concat(), WRAPPER_PREFIX.len()))
 }
 
 /// Returns the code before the word at its end, and the word, which may be empty.

@@ -22,7 +22,7 @@ pub enum Request {
     Input(Input),
     Shutdown(Shutdown),
     /// A message type that this kernel does not support.
-    Other,
+    Unsupported,
 }
 
 /// Request to run a cell.
@@ -116,7 +116,7 @@ pub fn parse(kind: &str, content: Value) -> Result<Request, String> {
         "input_reply" => Request::Input(deserialize(content)?),
         "interrupt_request" => Request::Interrupt,
         "shutdown_request" => Request::Shutdown(deserialize(content)?),
-        _ => Request::Other,
+        _ => Request::Unsupported,
     })
 }
 
@@ -153,6 +153,6 @@ mod tests {
         let why = parse("complete_request", json!({ "code": 3 })).expect_err("a number");
         assert!(why.contains("string"), "{why}");
         assert!(parse("is_complete_request", json!([1])).is_err());
-        assert!(matches!(parse("debug_request", json!(1)), Ok(Request::Other)));
+        assert!(matches!(parse("debug_request", json!(1)), Ok(Request::Unsupported)));
     }
 }

@@ -24,10 +24,10 @@ use super::markers::{Marker, Markers};
 use super::stop_points;
 
 /// Name of the link to this program under which cargo calls it.
-pub const NAME: &str = "epsilab-rustc";
+pub const WRAPPER_NAME: &str = "epsilab-rustc";
 
 /// evcxr's name for the crate of a cell.
-const CELL: &str = "ctx";
+const CELL_CRATE: &str = "ctx";
 
 /// Returns whether this program was called in place of rustc.
 pub fn is_invoked() -> bool {
@@ -35,7 +35,7 @@ pub fn is_invoked() -> bool {
 }
 
 fn is_self(program: &OsStr) -> bool {
-    Path::new(program).file_name() == Some(OsStr::new(NAME))
+    Path::new(program).file_name() == Some(OsStr::new(WRAPPER_NAME))
 }
 
 /// Prepares the source of a cell and replaces this process by rustc.
@@ -64,7 +64,7 @@ pub fn run() -> ! {
 }
 
 fn cell_source_path(args: &[OsString]) -> Option<PathBuf> {
-    let is_cell = args.windows(2).any(|pair| pair[0] == "--crate-name" && pair[1] == CELL);
+    let is_cell = args.windows(2).any(|pair| pair[0] == "--crate-name" && pair[1] == CELL_CRATE);
     let source = args.iter().find(|arg| Path::new(arg).ends_with("src/lib.rs"))?;
     is_cell.then(|| source.into())
 }
@@ -74,19 +74,19 @@ const LINE_TABLES: [&str; 2] = ["-Cdebuginfo=line-tables-only", "-Cstrip=none"];
 
 /// Import of the lab's versions of the printing macros. They shadow the standard ones in the whole
 /// crate.
-const PRINTING: &str =
+const PRINT_MACROS: &str =
     "#[macro_use(print, println, eprint, eprintln, dbg)] extern crate epsilab as _;\n";
 
 /// Macro call that gives common types the method `evcxr_display`.
-const PLAIN_VALUES: &str = "::epsilab::plain_values!();\n";
+const DEBUG_DISPLAY_IMPLS: &str = "::epsilab::plain_values!();\n";
 
 /// Name of the file beside this program that exists if values are to be shown in a format of the
 /// user's.
-pub const OWN_FORMAT: &str = "own-format";
+pub const CUSTOM_FORMAT_FILE: &str = "own-format";
 
 fn has_custom_format() -> bool {
     let program = std::env::args_os().next().unwrap_or_default();
-    Path::new(&program).with_file_name(OWN_FORMAT).exists()
+    Path::new(&program).with_file_name(CUSTOM_FORMAT_FILE).exists()
 }
 
 /// Cell that is ready to be compiled.
@@ -94,14 +94,14 @@ struct PreparedCell {
     code: String,
     /// Code with stop points and plain values, if it has any.
     extended: Option<String>,
-    has_stop_points: bool,
+    has_safepoints: bool,
 }
 
 fn prepare(source: &Path, markers: &Markers, links_lab: bool) -> std::io::Result<PreparedCell> {
     let code = std::fs::read_to_string(source)?;
     // A trait of the user's may have the method, too.
     let has_own_display = code.contains("fn evcxr_display") || has_custom_format();
-    let plain = links_lab && code.contains(DISPLAY) && !has_own_display;
+    let plain = links_lab && code.contains(DISPLAY_CALL) && !has_own_display;
     let mut code = insert_markers(&code, markers, links_lab);
     // Without evcxr's guard, unwinding would end the process.
     let is_guarded = code.contains(&markers.to_literal(Marker::Panic));
@@ -109,14 +109,14 @@ fn prepare(source: &Path, markers: &Markers, links_lab: bool) -> std::io::Result
     let has_stop_points = stoppable.is_some();
     let mut extended = stoppable.or_else(|| plain.then(|| code.clone()));
     if links_lab {
-        code.push_str(PRINTING);
+        code.push_str(PRINT_MACROS);
         if let Some(extended) = &mut extended {
-            extended.push_str(PRINTING);
-            extended.push_str(if plain { PLAIN_VALUES } else { "" });
+            extended.push_str(PRINT_MACROS);
+            extended.push_str(if plain { DEBUG_DISPLAY_IMPLS } else { "" });
         }
     }
     std::fs::write(source, &code)?;
-    Ok(PreparedCell { code, extended, has_stop_points })
+    Ok(PreparedCell { code, extended, has_safepoints: has_stop_points })
 }
 
 impl PreparedCell {
@@ -134,9 +134,9 @@ impl PreparedCell {
         let mut ran = compile()?;
         let said = String::from_utf8_lossy(&ran.stderr);
         // A value without the method: evcxr will show it in another way, whatever else fails.
-        let no_display = said.contains("`evcxr_display`") && !said.contains(AMBIGUOUS);
+        let no_display = said.contains("`evcxr_display`") && !said.contains(AMBIGUOUS_METHOD_CODE);
         // Otherwise the trait changes nothing about errors.
-        let other = self.has_stop_points || said.contains(AMBIGUOUS);
+        let other = self.has_safepoints || said.contains(AMBIGUOUS_METHOD_CODE);
         if !ran.status.success() && !no_display && other {
             std::fs::write(source, &self.code)?;
             ran = compile()?;
@@ -156,7 +156,7 @@ fn drop_move_locations(said: &str) -> String {
         let Ok(mut message) = serde_json::from_str::<Value>(line) else { return line.to_owned() };
         let is_kept = |span: &Value| {
             let text = span["text"][0]["text"].as_str().unwrap_or_default();
-            span["is_primary"] == true && text.trim_start().starts_with(KEEP)
+            span["is_primary"] == true && text.trim_start().starts_with(STORE_CALL)
         };
         let spans = message["spans"].as_array().cloned().unwrap_or_default();
         let kept: Vec<Value> = spans.into_iter().filter(is_kept).collect();
@@ -171,10 +171,10 @@ fn drop_move_locations(said: &str) -> String {
 }
 
 /// Generated call by which evcxr stores a variable for later cells.
-const KEEP: &str = "evcxr_variable_store.put_variable";
+const STORE_CALL: &str = "evcxr_variable_store.put_variable";
 
 /// Error code for a method that several traits have.
-const AMBIGUOUS: &str = "E0034";
+const AMBIGUOUS_METHOD_CODE: &str = "E0034";
 
 /// Replaces the generated words by markers. Each stands at a known place; user code with the same
 /// words comes before or after it.
@@ -200,7 +200,7 @@ fn insert_markers(code: &str, markers: &Markers, links_lab: bool) -> String {
         replace_first(&mut code, start, "EVCXR_END_CONTENT", &end);
     }
     move_value_out_of_macro(&mut code);
-    let mut said = DISPLAY.trim_end().to_owned();
+    let mut said = DISPLAY_CALL.trim_end().to_owned();
     if links_lab {
         said += &format!(
             " if let Some(text) = ::epsilab::cell_process::plain::take() \
@@ -208,7 +208,7 @@ fn insert_markers(code: &str, markers: &Markers, links_lab: bool) -> String {
         );
     }
     said += &format!(" ::std::println!(\"{}\");\n", markers.to_literal(Marker::Displayed));
-    replace_last(&mut code, DISPLAY, &format!("\n{}", said.trim_start()));
+    replace_last(&mut code, DISPLAY_CALL, &format!("\n{}", said.trim_start()));
     code
 }
 
@@ -216,7 +216,7 @@ fn insert_markers(code: &str, markers: &Markers, links_lab: bool) -> String {
 const EARLY_RETURN: &str = "fn from(error: T) -> Self {";
 
 /// Code by which evcxr shows the value of a cell, behind the value.
-const DISPLAY: &str = "\n).evcxr_display();\n";
+const DISPLAY_CALL: &str = "\n).evcxr_display();\n";
 
 /// Replaces the last word for a panic by a marker if only generated lines follow it. Otherwise the
 /// word is the user's: evcxr compiles some cells without catching panics.
@@ -319,7 +319,7 @@ mod tests {
         let at = |text: &str| marked.find(text).expect(text);
         assert!(at(&format!("::std::e{says}")) < at(" eprintln!"), "{marked}");
         assert!(at(" eprintln!") < at(&format!(" ::std::{says}")), "{marked}");
-        assert_eq!(marked.lines().count(), (code + MODULE + PRINTING).lines().count() - 1);
+        assert_eq!(marked.lines().count(), (code + MODULE + PRINT_MACROS).lines().count() - 1);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::process::Command;
 use epsilab::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 
-use super::cell_process::{LAB_VARIABLE, PIPES_VARIABLE};
+use super::cell_process::{LIBRARY_ENV_VAR, PIPES_ENV_VAR};
 use super::markers::{self, Markers};
 use super::rustc;
 use super::std_sources;
@@ -62,8 +62,8 @@ pub struct KernelWorkspace {
     /// The folder of the kernel, with the named pipes that cells print to.
     pub root: PathBuf,
     /// The working directory of the notebook.
-    pub home: PathBuf,
-    search_path: Option<OsString>,
+    pub working_dir: PathBuf,
+    library_path: Option<OsString>,
     pub markers: Markers,
 }
 
@@ -81,12 +81,18 @@ impl KernelWorkspace {
             std::fs::create_dir(root.join(folder)).map_err(io)?;
         }
         let exe = std::env::current_exe().map_err(|e| Error::io("finding this binary", &e))?;
-        std::os::unix::fs::symlink(exe, root.join(rustc::NAME)).map_err(io)?;
+        std::os::unix::fs::symlink(exe, root.join(rustc::WRAPPER_NAME)).map_err(io)?;
         let home = std::env::current_dir().unwrap_or_else(|_| "/".into());
         let search_path = std::env::var_os("LD_LIBRARY_PATH");
         let markers = Markers::new();
         set_environment(&root, &markers);
-        Ok(Self { dir: Mutex::new(Some(dir)), root, home, search_path, markers })
+        Ok(Self {
+            dir: Mutex::new(Some(dir)),
+            root,
+            working_dir: home,
+            library_path: search_path,
+            markers,
+        })
     }
 
     /// Returns the folder in which evcxr compiles cells.
@@ -116,14 +122,14 @@ impl KernelWorkspace {
     pub fn cell_process_command(&self, lab: &PrebuiltLibrary) -> Result<Command> {
         let exe = std::env::current_exe().map_err(|e| Error::io("finding this binary", &e))?;
         let mut command = Command::new(exe);
-        if let Ok(search) = lab.search_path(self.search_path.as_deref()) {
+        if let Ok(search) = lab.search_path(self.library_path.as_deref()) {
             command.env("LD_LIBRARY_PATH", search);
         }
         command
-            .current_dir(&self.home)
+            .current_dir(&self.working_dir)
             .env("EPSILAB_DISPLAY", self.display_socket())
-            .env(LAB_VARIABLE, &lab.library)
-            .env(PIPES_VARIABLE, &self.root);
+            .env(LIBRARY_ENV_VAR, &lab.dylib)
+            .env(PIPES_ENV_VAR, &self.root);
         // SAFETY: the call changes only the new process, and is allowed between fork and exec.
         // An idle cell process ignores SIGINT from the start; training installs its own handler.
         unsafe {
@@ -132,7 +138,7 @@ impl KernelWorkspace {
                 Ok(())
             });
         }
-        for name in FOR_TOOLS {
+        for name in TOOL_ENV_VARS {
             command.env_remove(name);
         }
         Ok(command)
@@ -140,7 +146,7 @@ impl KernelWorkspace {
 
     /// Makes cells show values as evcxr's commands specify, from now on.
     pub fn use_custom_format(&self) {
-        let _ = std::fs::write(self.root.join(rustc::OWN_FORMAT), "");
+        let _ = std::fs::write(self.root.join(rustc::CUSTOM_FORMAT_FILE), "");
     }
 
     /// Removes the folders.
@@ -150,13 +156,13 @@ impl KernelWorkspace {
 }
 
 /// Variables for rust-analyzer and cargo in the kernel, not for programs that cells start.
-const FOR_TOOLS: [&str; 6] = [
+const TOOL_ENV_VARS: [&str; 6] = [
     "RUSTFLAGS",
     "RUSTC",
     "CARGO",
     "RUSTC_WRAPPER",
     "RUSTC_WORKSPACE_WRAPPER",
-    std_sources::VARIABLE,
+    std_sources::STD_SOURCES_ENV_VAR,
 ];
 
 fn set_environment(root: &Path, markers: &Markers) {
@@ -165,11 +171,11 @@ fn set_environment(root: &Path, markers: &Markers) {
         ("EVCXR_TMPDIR", root.join("work").into()),
         // Both, which overrules wrappers in the user's cargo configuration. Neither may be empty,
         // or cargo asks rustc for its version and target again in every cell, which takes 0.1 s.
-        ("RUSTC_WRAPPER", root.join(rustc::NAME).into()),
-        ("RUSTC_WORKSPACE_WRAPPER", root.join(rustc::NAME).into()),
-        (std_sources::VARIABLE, root.join(std_sources::FOLDER).into()),
-        (markers::VARIABLE, markers.nonce().into()),
-        (environment::RUST_ANALYZER.0, environment::RUST_ANALYZER.1.into()),
+        ("RUSTC_WRAPPER", root.join(rustc::WRAPPER_NAME).into()),
+        ("RUSTC_WORKSPACE_WRAPPER", root.join(rustc::WRAPPER_NAME).into()),
+        (std_sources::STD_SOURCES_ENV_VAR, root.join(std_sources::DIR_NAME).into()),
+        (markers::NONCE_ENV_VAR, markers.nonce().into()),
+        (environment::RUST_ANALYZER_FLAGS.0, environment::RUST_ANALYZER_FLAGS.1.into()),
     ];
     if let Ok(toolchain) = Toolchain::find() {
         set.extend(environment::toolchain_variables(&toolchain));

@@ -9,9 +9,9 @@ use std::io;
 use std::path::Path;
 
 /// Environment variable with the folder, which rust-analyzer reads.
-pub const VARIABLE: &str = "RUST_SRC_PATH";
+pub const STD_SOURCES_ENV_VAR: &str = "RUST_SRC_PATH";
 /// Name of the folder in the folder of the session.
-pub const FOLDER: &str = "rust-src";
+pub const DIR_NAME: &str = "rust-src";
 
 /// Makes an empty crate `core` in the folder `root` of a session. evcxr evaluates `42` when it
 /// starts, before it knows of the lab, and rust-analyzer would work through the standard library
@@ -20,7 +20,7 @@ pub const FOLDER: &str = "rust-src";
 /// # Errors
 /// The folder can't be written.
 pub fn prepare(root: &Path) -> io::Result<()> {
-    let folder = root.join(FOLDER);
+    let folder = root.join(DIR_NAME);
     // After a restart of the engine, it is a link.
     let _ = std::fs::remove_file(&folder);
     let _ = std::fs::remove_dir_all(&folder);
@@ -34,7 +34,7 @@ pub fn prepare(root: &Path) -> io::Result<()> {
 /// # Errors
 /// The folder can't be written.
 pub fn link(root: &Path, sources: &Path) -> io::Result<()> {
-    let folder = root.join(FOLDER);
+    let folder = root.join(DIR_NAME);
     std::fs::remove_dir_all(&folder)?;
     std::os::unix::fs::symlink(sources, &folder)
 }

@@ -13,24 +13,24 @@ use ra_ap_syntax::{Edition, SourceFile, SyntaxNode};
 use crate::edits::edited;
 
 /// Inserted call. It adds no line, so line numbers stay.
-const CALL: &str = " ::epsilab::cell_process::safepoint();";
+const SAFEPOINT_CALL: &str = " ::epsilab::cell_process::safepoint();";
 
 /// Inserts the calls into the code; `None` if it needs none.
 pub fn insert_safepoints(code: &str) -> Option<String> {
     let places = insertion_points(code);
-    let calls = places.iter().map(|place| (*place..*place, CALL.to_owned()));
+    let calls = places.iter().map(|place| (*place..*place, SAFEPOINT_CALL.to_owned()));
     (!places.is_empty()).then(|| edited(code, calls))
 }
 
 /// Removes the calls from the code.
 pub fn remove_safepoints(code: &str) -> String {
-    code.replace(CALL, "")
+    code.replace(SAFEPOINT_CALL, "")
 }
 
 /// Returns the column, from 1, that a place in a line has without the calls.
 pub fn original_column(line: &str, column: usize) -> usize {
     let before: String = line.chars().take(column.saturating_sub(1)).collect();
-    column - before.matches(CALL).count() * CALL.chars().count()
+    column - before.matches(SAFEPOINT_CALL).count() * SAFEPOINT_CALL.chars().count()
 }
 
 /// Returns the byte offsets behind the opening braces of the bodies that get a call, in order.
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     fn marked(code: &str) -> String {
-        insert_safepoints(code).unwrap_or_else(|| code.into()).replace(CALL, "•")
+        insert_safepoints(code).unwrap_or_else(|| code.into()).replace(SAFEPOINT_CALL, "•")
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of names that an error lists.
-const LISTED: usize = 12;
+const MAX_LISTED: usize = 12;
 
 /// Cause of the removal of a variable of an earlier cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,15 +20,15 @@ pub enum RemovalCause {
 #[derive(Default)]
 pub struct VariableTracker {
     present: BTreeSet<String>,
-    lost: BTreeMap<String, (u64, RemovalCause)>,
+    removed: BTreeMap<String, (u64, RemovalCause)>,
 }
 
 impl VariableTracker {
     /// Records the names that exist after cell `count`, and returns those that the cell lost.
     pub fn update(&mut self, now: BTreeSet<String>, count: u64, loss: RemovalCause) -> Vec<String> {
         let lost: Vec<String> = self.present.difference(&now).cloned().collect();
-        self.lost.extend(lost.iter().map(|name| (name.clone(), (count, loss))));
-        self.lost.retain(|name, _| !now.contains(name));
+        self.removed.extend(lost.iter().map(|name| (name.clone(), (count, loss))));
+        self.removed.retain(|name, _| !now.contains(name));
         self.present = now;
         lost
     }
@@ -37,7 +37,7 @@ impl VariableTracker {
     /// module of that name.
     pub fn explain_missing(&self, name: &str, module: bool) -> Vec<String> {
         let again = format!("run the cell that makes `{name}` again");
-        let (note, help) = match self.lost.get(name) {
+        let (note, help) = match self.removed.get(name) {
             Some((cell, RemovalCause::Moved)) => (
                 Some(format!("cell {cell} moved or redefined the variable `{name}`")),
                 format!("{again}; in cell {cell}, `{name}.clone()` or `&{name}` keeps it"),
@@ -84,7 +84,8 @@ impl VariableTracker {
 
 /// Formats names for an error, the first twelve of them.
 pub fn join_names(names: &[String]) -> String {
-    let listed: Vec<String> = names.iter().take(LISTED).map(|name| format!("`{name}`")).collect();
+    let listed: Vec<String> =
+        names.iter().take(MAX_LISTED).map(|name| format!("`{name}`")).collect();
     match names.len() - listed.len() {
         0 => listed.join(", "),
         more => format!("{} and {more} more", listed.join(", ")),

@@ -10,12 +10,12 @@ use crate::prebuilt::PrebuiltLibrary;
 ///
 /// The question mark makes evcxr allow question marks from now on. Otherwise the first cell with
 /// one would show its last line in `Debug` form. The value is one that evcxr can show at once.
-pub const CELL: &str = "std::hint::black_box(epsilab::Error::setting(\"warm\", 1, \"up\")\
+pub const WARM_UP_CELL: &str = "std::hint::black_box(epsilab::Error::setting(\"warm\", 1, \"up\")\
                         .to_string()); Ok::<(), epsilab::Error>(())?; 1";
 
 /// Code that makes rust-analyzer infer a type of the library and one of Burn, so that the first
 /// `let` of the user is fast.
-pub const TYPES: &str = "let error = epsilab::Error::setting(\"warm\", 1, \"up\");\n\
+pub const TYPE_INFERENCE_CODE: &str = "let error = epsilab::Error::setting(\"warm\", 1, \"up\");\n\
     let zeros = epsilab::burn::tensor::Tensor::<2>::zeros([2, 2], &Default::default());\n\
     let sum = zeros.clone().matmul(zeros).sum();\nsum.";
 

@@ -21,10 +21,10 @@ pub const GPU_FEATURES: &str = match (cfg!(feature = "cuda"), cfg!(feature = "wg
 };
 
 /// Folder of the package that this binary was built from.
-const KERNEL: &str = env!("EPSILAB_KERNEL_DIR");
+const KERNEL_DIR: &str = env!("EPSILAB_KERNEL_DIR");
 
 /// Environment variable with the build folder of an installed program.
-const BUILD_DIR: &str = "EPSILAB_BUILD_DIR";
+const BUILD_DIR_ENV_VAR: &str = "EPSILAB_BUILD_DIR";
 
 /// Origin of the sources of this binary.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,7 +38,7 @@ pub enum Origin {
 impl Origin {
     /// Returns the origin of this binary.
     pub fn of_this_binary() -> Self {
-        if Path::new(KERNEL).parent() == Some(Path::new(epsilab::SOURCE_DIR)) {
+        if Path::new(KERNEL_DIR).parent() == Some(Path::new(epsilab::SOURCE_DIR)) {
             Self::Clone
         } else {
             Self::Packages
@@ -60,7 +60,7 @@ impl Origin {
     /// Returns advice that builds the program again.
     pub fn rerun_from_checkpoint(self, is_installed: bool) -> String {
         match (self, is_installed) {
-            (Self::Clone, false) => format!("run `{}` in the clone", program::IN_A_CLONE),
+            (Self::Clone, false) => format!("run `{}` in the clone", program::CARGO_ALIAS),
             (Self::Clone, true) => format!("run `{}` in the clone", self.install()),
             (Self::Packages, _) => format!("run `{}`", self.install()),
         }
@@ -92,11 +92,11 @@ pub struct BuildEnv {
     /// Whether the program lies in no target folder.
     pub is_installed: bool,
     /// Folder of the library's package.
-    pub library: PathBuf,
+    pub library_dir: PathBuf,
     /// Folder of the kernel's package.
-    pub kernel: PathBuf,
+    pub kernel_dir: PathBuf,
     /// Cargo's target folder.
-    pub target: PathBuf,
+    pub target_dir: PathBuf,
     /// Cargo profile.
     pub profile: String,
     /// Target triple, if cargo was given one.
@@ -130,9 +130,9 @@ impl BuildEnv {
         Self {
             origin: Origin::of_this_binary(),
             is_installed: false,
-            library: epsilab::SOURCE_DIR.into(),
-            kernel: KERNEL.into(),
-            target,
+            library_dir: epsilab::SOURCE_DIR.into(),
+            kernel_dir: KERNEL_DIR.into(),
+            target_dir: target,
             profile: profile.into(),
             triple,
         }
@@ -153,7 +153,7 @@ impl BuildEnv {
             let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into());
             Self::in_target_dir(Path::new(epsilab::SOURCE_DIR).join(target), "dev", None)
         });
-        given.into_iter().fold(place, |place, target| Self { target, ..place })
+        given.into_iter().fold(place, |place, target| Self { target_dir: target, ..place })
     }
 
     fn from_binary_path(exe: &Path) -> Option<Self> {
@@ -184,10 +184,10 @@ impl BuildEnv {
     /// # Errors
     /// A folder with sources is missing.
     pub fn check_sources(&self) -> Result<()> {
-        let parts = [self.library.join("src/lib.rs"), self.kernel.join("src/lab.rs")];
+        let parts = [self.library_dir.join("src/lib.rs"), self.kernel_dir.join("src/lab.rs")];
         let Some(missing) = parts.iter().find(|part| !part.is_file()) else { return Ok(()) };
         let what = match self.origin {
-            Origin::Clone => format!("clone = {} (missing)", self.library.display()),
+            Origin::Clone => format!("clone = {} (missing)", self.library_dir.display()),
             Origin::Packages => format!("{} (missing)", missing.display()),
         };
         let why = "the library for cells is built from these sources";
@@ -197,14 +197,14 @@ impl BuildEnv {
     /// Returns `<target>/lab`, with one folder per state of the sources. A build never changes the
     /// lab of a running session.
     pub fn libraries_dir(&self) -> PathBuf {
-        self.target.join("lab")
+        self.target_dir.join("lab")
     }
 
     /// Returns cargo's folders with what it compiled, for the target and for this machine.
     pub fn artifact_dirs(&self) -> [PathBuf; 2] {
         let of = |folder: &Path| folder.join(super::profile_dir_name(&self.profile));
         let triple = self.triple.as_deref().unwrap_or_default();
-        [of(&self.target.join(triple)), of(&self.target)]
+        [of(&self.target_dir.join(triple)), of(&self.target_dir)]
     }
 
     /// Returns cargo's option for the target, if it was given one.
@@ -232,7 +232,7 @@ impl BuildEnv {
                 "use a target folder of your own: `CARGO_TARGET_DIR=/path/to/folder {install}`"
             ),
             _ => format!(
-                "set {BUILD_DIR} to the absolute path of a folder of your own and run `{install}` \
+                "set {BUILD_DIR_ENV_VAR} to the absolute path of a folder of your own and run `{install}` \
                  again"
             ),
         };
@@ -259,7 +259,7 @@ impl BuildEnv {
             Origin::Clone => self.is_installed && given_build_dir().is_some(),
             Origin::Packages => true,
         };
-        needed.then(|| (BUILD_DIR.into(), self.target.to_string_lossy().into_owned()))
+        needed.then(|| (BUILD_DIR_ENV_VAR.into(), self.target_dir.to_string_lossy().into_owned()))
     }
 
     /// Returns the hash of everything that the dylib depends on. Packages never change, so their
@@ -269,8 +269,8 @@ impl BuildEnv {
     /// A source file can't be read.
     pub fn fingerprint(&self, toolchain: &Toolchain) -> Result<String> {
         let mut hash = Sha256::new();
-        let shape = (&self.library, &self.kernel, &self.profile, &self.triple);
-        hash.update(format!("{LAYOUT}{shape:?}{toolchain:?}{BUILD_FLAGS}{GPU_FEATURES}"));
+        let shape = (&self.library_dir, &self.kernel_dir, &self.profile, &self.triple);
+        hash.update(format!("{LAYOUT_VERSION}{shape:?}{toolchain:?}{BUILD_FLAGS}{GPU_FEATURES}"));
         match self.origin {
             Origin::Clone => self.hash_sources(&mut hash)?,
             Origin::Packages => hash.update(env!("CARGO_PKG_VERSION")),
@@ -280,10 +280,10 @@ impl BuildEnv {
 
     fn hash_sources(&self, hash: &mut Sha256) -> Result<()> {
         let of_library = ["Cargo.toml", "Cargo.lock", "build.rs", "accounting/Cargo.toml"];
-        let mut files = of_library.map(|file| self.library.join(file)).to_vec();
-        files.extend(["Cargo.toml", "src/lab.rs"].map(|file| self.kernel.join(file)));
+        let mut files = of_library.map(|file| self.library_dir.join(file)).to_vec();
+        files.extend(["Cargo.toml", "src/lab.rs"].map(|file| self.kernel_dir.join(file)));
         for folder in ["src", "accounting/src"] {
-            collect_sources(&self.library.join(folder), &mut files)
+            collect_sources(&self.library_dir.join(folder), &mut files)
                 .map_err(|e| Error::io("reading the library's sources", &e))?;
         }
         files.sort();
@@ -299,19 +299,19 @@ impl BuildEnv {
 
 /// Returns the build folder that the user chose.
 fn given_build_dir() -> Option<PathBuf> {
-    std::env::var_os(BUILD_DIR).map(PathBuf::from).filter(|dir| dir.is_absolute())
+    std::env::var_os(BUILD_DIR_ENV_VAR).map(PathBuf::from).filter(|dir| dir.is_absolute())
 }
 
 /// Returns the build folder of a program that was installed without a clone.
 fn default_build_dir() -> Result<PathBuf> {
     given_build_dir().or_else(|| Some(dirs::cache_dir()?.join("epsilab"))).ok_or_else(|| {
         Error::new(ErrorKind::Notebook, "no cache folder", "the library for cells is built there")
-            .fix(format!("set HOME, or {BUILD_DIR} to the absolute path of a folder"))
+            .fix(format!("set HOME, or {BUILD_DIR_ENV_VAR} to the absolute path of a folder"))
     })
 }
 
 /// Version of the folder's layout, changed so that older labs are not used.
-const LAYOUT: &str = "layout 5";
+const LAYOUT_VERSION: &str = "layout 5";
 
 /// Formats bytes in lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
@@ -354,7 +354,7 @@ mod tests {
         assert_eq!((plain.profile.as_str(), plain.triple), ("release", None));
         let cross = of("t/x86/debug/epsilab").expect("a target");
         assert_eq!((cross.profile.as_str(), cross.triple.as_deref()), ("dev", Some("x86")));
-        assert_eq!(cross.target, target);
+        assert_eq!(cross.target_dir, target);
         assert!(of("/usr/bin/epsilab").is_none());
 
         // Not created by cargo, so there is no tag.
@@ -365,7 +365,7 @@ mod tests {
         }
         for name in ["mine", "other"] {
             let found = of(&format!("{name}/debug/epsilab")).expect("a target");
-            assert_eq!((found.target, found.triple), (dir.path().join(name), None));
+            assert_eq!((found.target_dir, found.triple), (dir.path().join(name), None));
         }
     }
 
@@ -374,11 +374,11 @@ mod tests {
         let here = BuildEnv::from_binary_path(&std::env::current_exe().expect("a path"))
             .expect("a target");
         let installed = BuildEnv::of_a_clone(None).installed();
-        assert!(Path::new(env!("OUT_DIR")).starts_with(&installed.target), "{installed:?}");
+        assert!(Path::new(env!("OUT_DIR")).starts_with(&installed.target_dir), "{installed:?}");
         assert_eq!((&installed.profile, &installed.triple), (&here.profile, &here.triple));
         assert!(installed.is_installed && !here.is_installed);
         let chosen = BuildEnv::of_a_clone(Some("/labs".into()));
-        assert_eq!((chosen.target, chosen.profile), ("/labs".into(), here.profile));
+        assert_eq!((chosen.target_dir, chosen.profile), ("/labs".into(), here.profile));
     }
 
     #[test]
@@ -442,22 +442,22 @@ mod tests {
         assert!(error.contains("/dev/null/none/lab can't be written"), "{error}");
         assert!(error.contains("CARGO_TARGET_DIR"), "{error}");
         let error = env.clone().installed().check_writable().expect_err("not writable");
-        assert!(error.advice().contains(BUILD_DIR), "{error}");
+        assert!(error.advice().contains(BUILD_DIR_ENV_VAR), "{error}");
         env.origin = Origin::Packages;
         let error = env.check_writable().expect_err("not writable").to_string();
-        assert!(error.contains(BUILD_DIR), "{error}");
+        assert!(error.contains(BUILD_DIR_ENV_VAR), "{error}");
         let dir = tempfile::tempdir().expect("temp");
-        env.target = dir.path().join("not/yet");
+        env.target_dir = dir.path().join("not/yet");
         assert!(env.check_writable().is_ok());
-        assert!(!env.target.exists(), "the check makes nothing");
+        assert!(!env.target_dir.exists(), "the check makes nothing");
     }
 
     #[test]
     fn a_change_in_any_source_of_the_lab_makes_another_one() {
         let dir = tempfile::tempdir().expect("temp");
         let mut env = BuildEnv::in_target_dir(dir.path().join("target"), "dev", None);
-        env.library = dir.path().into();
-        env.kernel = dir.path().join("kernel");
+        env.library_dir = dir.path().into();
+        env.kernel_dir = dir.path().join("kernel");
         let files = [
             "Cargo.toml",
             "Cargo.lock",

@@ -9,11 +9,11 @@ use super::toolchain::Toolchain;
 use super::{BuildProgress, Progress, dylib};
 
 /// Cargo's settings for the program: small, and as fast as the lab.
-const PROFILE: [&str; 5] =
+const PROFILE_SETTINGS: [&str; 5] =
     ["inherits=\"release\"", "opt-level=2", "debug=false", "strip=true", "codegen-units=16"];
 
 /// Estimated seconds to compile the program from nothing.
-const ESTIMATE: f64 = 600.0;
+const ESTIMATED_SECONDS: f64 = 600.0;
 
 /// Compiles the program and returns its path in cargo's target folder. It is linked by
 /// `cargo-zigbuild` for a version of `glibc`, or by the linker of this machine for its own.
@@ -28,7 +28,7 @@ pub fn compile(cuda: bool, glibc: Option<&str>, progress: Progress<'_>) -> Resul
         let why = "Burn's CUDA backend links LLVM, which only a clone of the repository replaces";
         return Err(Error::new(ErrorKind::Notebook, "--cuda", why).fix(format!(
             "make the bundle in a clone: `{} bundle --cuda DIR`",
-            program::IN_A_CLONE
+            program::CARGO_ALIAS
         )));
     }
     let mut command = dylib::cargo_command(&env, &toolchain);
@@ -45,11 +45,11 @@ pub fn compile(cuda: bool, glibc: Option<&str>, progress: Progress<'_>) -> Resul
     command.args(["-p", "epsilab-kernel", "--bin", "epsilab", "--no-default-features", "--locked"]);
     command.args(cuda.then_some(["--features", "cuda"]).into_iter().flatten());
     command.args(["--profile", "bundle"]);
-    for setting in PROFILE {
+    for setting in PROFILE_SETTINGS {
         command.args(["--config", &format!("profile.bundle.{setting}")]);
     }
     let doing = "compiling the program without notebooks";
     progress(BuildProgress::Line(doing));
-    dylib::run_cargo(command, doing, ESTIMATE, progress)?;
-    Ok(env.target.join(triple.unwrap_or_default()).join("bundle/epsilab"))
+    dylib::run_cargo(command, doing, ESTIMATED_SECONDS, progress)?;
+    Ok(env.target_dir.join(triple.unwrap_or_default()).join("bundle/epsilab"))
 }

@@ -8,9 +8,9 @@ use epsilab::{Error, Result};
 use super::stamp::{Stamp, sha256};
 
 /// The list: one line per file, with SHA-256, size and path.
-const FILE: &str = "files.txt";
+const MANIFEST_FILE: &str = "files.txt";
 /// The folders whose files are listed.
-const PARTS: [&str; 3] = ["lib", "shim", super::STD_SOURCES];
+const LISTED_DIRS: [&str; 3] = ["lib", "shim", super::STD_SOURCES];
 
 /// Depth of the comparison of files with the list.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,7 +28,7 @@ pub struct ChangedFile {
     /// Path in the folder of the lab.
     pub path: PathBuf,
     /// SHA-256 of the file that was built.
-    pub built: String,
+    pub expected_sha256: String,
 }
 
 /// Writes the list of the files that are in the folder now, and returns its SHA-256.
@@ -38,7 +38,7 @@ pub struct ChangedFile {
 pub fn write_manifest(dir: &Path) -> Result<String> {
     let io = |e: std::io::Error| Error::io("writing the list of the lab's files", &e);
     let mut files = Vec::new();
-    for part in PARTS {
+    for part in LISTED_DIRS {
         collect_files(&dir.join(part), &mut files).map_err(io)?;
     }
     files.sort();
@@ -48,7 +48,7 @@ pub fn write_manifest(dir: &Path) -> Result<String> {
         let path = file.strip_prefix(dir).unwrap_or(&file).display();
         let _ = writeln!(list, "{} {size} {path}", sha256(&file)?);
     }
-    let path = dir.join(FILE);
+    let path = dir.join(MANIFEST_FILE);
     std::fs::write(&path, list).map_err(io)?;
     sha256(&path)
 }
@@ -58,7 +58,7 @@ pub fn write_manifest(dir: &Path) -> Result<String> {
 /// # Errors
 /// The list can't be read or was itself changed.
 pub fn find_changed(dir: &Path, stamp: &Stamp, depth: CheckDepth) -> Result<Vec<ChangedFile>> {
-    let path = dir.join(FILE);
+    let path = dir.join(MANIFEST_FILE);
     if sha256(&path)? != stamp.files_sha256 {
         let why = "the list of the lab's files is not the one that was built";
         return Err(Error::new(epsilab::ErrorKind::Notebook, path.display().to_string(), why));
@@ -83,7 +83,8 @@ pub fn find_changed(dir: &Path, stamp: &Stamp, depth: CheckDepth) -> Result<Vec<
             let mut fields = line.splitn(3, ' ');
             let (built, size) = (fields.next()?, fields.next()?);
             let path = PathBuf::from(fields.next()?);
-            is_changed(&path, built, size).then(|| ChangedFile { path, built: built.to_owned() })
+            is_changed(&path, built, size)
+                .then(|| ChangedFile { path, expected_sha256: built.to_owned() })
         })
         .collect())
 }

@@ -18,7 +18,7 @@ use super::toolchain::{Toolchain, last_lines};
 /// Result of a build.
 pub struct BuildOutput {
     /// Path of the dylib.
-    pub library: PathBuf,
+    pub dylib: PathBuf,
     /// Metadata of all crates that the dylib is linked from, and their procedural macros.
     pub metadata: Vec<PathBuf>,
 }
@@ -30,7 +30,7 @@ pub fn cargo_command(env: &BuildEnv, toolchain: &Toolchain) -> Command {
     let bin = toolchain.sysroot.join("bin");
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(std::iter::once(bin).chain(std::env::split_paths(&path)));
-    command.current_dir(&env.kernel).env("CARGO_TARGET_DIR", &env.target);
+    command.current_dir(&env.kernel_dir).env("CARGO_TARGET_DIR", &env.target_dir);
     if let Ok(path) = path {
         command.env("PATH", path);
     }
@@ -224,7 +224,7 @@ fn collect_artifacts(messages: &[String], wanted: &HashSet<String>) -> Option<Bu
             }));
         }
     }
-    Some(BuildOutput { library: library?, metadata })
+    Some(BuildOutput { dylib: library?, metadata })
 }
 
 fn is_dynamic_library(file: &Path) -> bool {

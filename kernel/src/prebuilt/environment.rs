@@ -7,7 +7,7 @@ use super::toolchain::{Toolchain, tool_home};
 
 /// Compiler flag that selects the library's sources for rust-analyzer; evcxr sets other flags to
 /// compile.
-pub const RUST_ANALYZER: (&str, &str) = ("RUSTFLAGS", "--cfg rust_analyzer");
+pub const RUST_ANALYZER_FLAGS: (&str, &str) = ("RUSTFLAGS", "--cfg rust_analyzer");
 
 /// Returns the environment variables to remove.
 pub fn variables_to_remove() -> Vec<OsString> {

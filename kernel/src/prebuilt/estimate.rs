@@ -25,7 +25,7 @@ pub fn seconds(env: &BuildEnv) -> f64 {
         return UNKNOWN;
     };
     let linking = (LINKING * seconds).max(5.0);
-    let is_changed = newest_source(&env.library).is_some_and(|changed| changed > start);
+    let is_changed = newest_source(&env.library_dir).is_some_and(|changed| changed > start);
     if is_changed { seconds + linking } else { linking }
 }
 
@@ -63,8 +63,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("temp");
         let (target, source) = (folder.path().join("target"), folder.path().join("clone"));
         let mut env = BuildEnv::find().expect("this build");
-        env.target = target.clone();
-        env.library = source.clone();
+        env.target_dir = target.clone();
+        env.library_dir = source.clone();
         env.triple = None;
         env.profile = "dev".into();
         assert_eq!(seconds(&env), FROM_NOTHING);

@@ -38,23 +38,23 @@ pub use progress::{BuildProgress, terminal_progress};
 use stamp::Stamp;
 pub use state::LibraryState;
 use state::{changed_files, check_state};
-pub use stock::{STOCK, stock_folders, stock_program};
+pub use stock::{STOCK_NAME, stock_folders, stock_program};
 pub use toolchain::{Toolchain, last_lines, rust_release};
 
 use crate::folder::entries;
 
 /// Number of builds to keep besides those in use, for switching branches.
-const KEPT_BUILDS: usize = 3;
+const MAX_UNUSED_BUILDS: usize = 3;
 /// Name of the file with a shared lock of every session that is linked to the lab in the same
 /// folder.
-const IN_USE: &str = ".in-use";
+const IN_USE_LOCK: &str = ".in-use";
 /// Name of the folder with the crates of the standard library, as rust-analyzer reads them.
 const STD_SOURCES: &str = "rust-src";
 /// Crates whose names cells see. A third of the text of all are vector instructions of all
 /// processors.
 const STD_CRATES: [&str; 3] = ["core", "alloc", "std"];
 /// Prefix of the names of unfinished builds.
-const UNFINISHED: &str = ".new-";
+const UNFINISHED_PREFIX: &str = ".new-";
 
 /// A prebuilt lab that matches this binary.
 #[derive(Clone, Debug)]
@@ -62,11 +62,11 @@ pub struct PrebuiltLibrary {
     /// Folder with `lib/`, `shim/`, `rust-src/`, their list `files.txt`, and `stamp.json`.
     pub dir: PathBuf,
     /// Path of the dylib.
-    pub library: PathBuf,
+    pub dylib: PathBuf,
     /// Toolchain that built the lab.
     pub toolchain: Toolchain,
     /// Environment variables for the kernelspec, so that Jupyter can start the kernel anywhere.
-    pub env: Vec<(String, String)>,
+    pub kernelspec_env: Vec<(String, String)>,
     /// Lock that keeps builds from removing the lab.
     _in_use: Option<Arc<File>>,
 }
@@ -86,7 +86,7 @@ impl PrebuiltLibrary {
     /// # Errors
     /// A folder has a colon in its name.
     pub fn search_path(&self, more: Option<&OsStr>) -> Result<OsString, JoinPathsError> {
-        let lib = self.library.parent().unwrap_or(&self.dir).to_owned();
+        let lib = self.dylib.parent().unwrap_or(&self.dir).to_owned();
         let more = more.into_iter().flat_map(std::env::split_paths);
         std::env::join_paths([lib, self.toolchain.std_dir()].into_iter().chain(more))
     }
@@ -98,7 +98,8 @@ impl PrebuiltLibrary {
 
     fn open(dir: PathBuf, toolchain: Toolchain, build: &BuildEnv) -> Result<Self> {
         // A folder that can't be written can't be removed by a build either.
-        let in_use = File::create(dir.join(IN_USE)).ok().filter(|file| file.lock_shared().is_ok());
+        let in_use =
+            File::create(dir.join(IN_USE_LOCK)).ok().filter(|file| file.lock_shared().is_ok());
         let stamp = Stamp::read(&dir).ok_or_else(|| {
             Error::new(
                 ErrorKind::Notebook,
@@ -116,7 +117,13 @@ impl PrebuiltLibrary {
             .filter(|(_, value)| Path::new(value).is_absolute())
             .chain(build.kernelspec_variable())
             .collect();
-        Ok(Self { dir, library, toolchain, env, _in_use: in_use.map(Arc::new) })
+        Ok(Self {
+            dir,
+            dylib: library,
+            toolchain,
+            kernelspec_env: env,
+            _in_use: in_use.map(Arc::new),
+        })
     }
 }
 
@@ -128,7 +135,7 @@ pub struct InstallationStatus {
     /// The toolchain that built this binary, if it is still installed.
     pub toolchain: Result<Toolchain>,
     /// The lab for this toolchain and the current sources.
-    pub lab: LibraryState,
+    pub library: LibraryState,
     /// Result of the check that a lab can be built.
     pub writable: Result<()>,
     /// Whether the sources of the standard library are installed, which rust-analyzer needs.
@@ -212,7 +219,7 @@ pub fn status() -> Result<InstallationStatus> {
     };
     let rust_src = toolchain.as_ref().is_ok_and(Toolchain::has_rust_src);
     let writable = env.check_writable();
-    Ok(InstallationStatus { dir, toolchain, lab, writable, rust_src })
+    Ok(InstallationStatus { dir, toolchain, library: lab, writable, rust_src })
 }
 
 /// Returns the name of cargo's folder with the programs of a profile.
@@ -225,7 +232,7 @@ fn profile_dir_name(profile: &str) -> &str {
 
 /// Returns cargo's target folder with this binary.
 pub fn target_dir() -> Option<PathBuf> {
-    BuildEnv::find().ok().map(|env| env.target)
+    BuildEnv::find().ok().map(|env| env.target_dir)
 }
 
 fn library_dir(env: &BuildEnv, fingerprint: &str) -> PathBuf {
@@ -243,7 +250,7 @@ fn find_current(
 }
 
 fn newest_stamp(env: &BuildEnv) -> Option<Stamp> {
-    let workspace = env.library.to_string_lossy();
+    let workspace = env.library_dir.to_string_lossy();
     builds_by_age(&env.libraries_dir())
         .iter()
         .rev()
@@ -282,12 +289,12 @@ fn build(env: &BuildEnv, toolchain: &Toolchain, progress: Progress<'_>) -> Resul
 
     let labs = env.libraries_dir();
     let io = |e: std::io::Error| Error::io(format!("writing into {}", labs.display()), &e);
-    let fresh = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(&labs).map_err(io)?;
+    let fresh = tempfile::Builder::new().prefix(UNFINISHED_PREFIX).tempdir_in(&labs).map_err(io)?;
     let lib = fresh.path().join("lib");
     std::fs::create_dir(&lib).map_err(io)?;
-    let library = built.library.file_name().unwrap_or_default().to_owned();
+    let library = built.dylib.file_name().unwrap_or_default().to_owned();
     // A copy and not a link: the next build may write into the original.
-    std::fs::copy(&built.library, lib.join(&library)).map_err(io)?;
+    std::fs::copy(&built.dylib, lib.join(&library)).map_err(io)?;
     for file in &built.metadata {
         let to = lib.join(file.file_name().unwrap_or_default());
         if !to.exists() && std::fs::hard_link(file, &to).is_err() {
@@ -307,7 +314,7 @@ fn build(env: &BuildEnv, toolchain: &Toolchain, progress: Progress<'_>) -> Resul
         rustc_version: toolchain.version.clone(),
         host: toolchain.host.clone(),
         burn: dylib::text(&dylib::package(&metadata, "burn")["version"]),
-        workspace: env.library.to_string_lossy().into_owned(),
+        workspace: env.library_dir.to_string_lossy().into_owned(),
         sources,
         files_sha256: contents::write_manifest(fresh.path())?,
         library: library.to_string_lossy().into_owned(),
@@ -330,7 +337,7 @@ fn remove_damaged_artifacts(env: &BuildEnv, lab: &Path) {
             continue;
         };
         for original in env.artifact_dirs().map(|folder| folder.join("deps").join(name)) {
-            if stamp::sha256(&original).is_ok_and(|hash| hash != file.built) {
+            if stamp::sha256(&original).is_ok_and(|hash| hash != file.expected_sha256) {
                 let _ = std::fs::remove_file(original);
             }
         }
@@ -341,14 +348,14 @@ fn remove_damaged_artifacts(env: &BuildEnv, lab: &Path) {
 /// lock.
 fn remove_old_builds(labs: &Path) {
     for entry in std::fs::read_dir(labs).into_iter().flatten().flatten() {
-        if entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes()) {
+        if entry.file_name().as_encoded_bytes().starts_with(UNFINISHED_PREFIX.as_bytes()) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
     let old = builds_by_age(labs);
     // One more follows.
-    for dir in &old[..old.len().saturating_sub(KEPT_BUILDS - 1)] {
-        let free = File::open(dir.join(IN_USE)).map_or(true, |file| file.try_lock().is_ok());
+    for dir in &old[..old.len().saturating_sub(MAX_UNUSED_BUILDS - 1)] {
+        let free = File::open(dir.join(IN_USE_LOCK)).map_or(true, |file| file.try_lock().is_ok());
         if free {
             let _ = std::fs::remove_dir_all(dir);
         }
@@ -371,11 +378,11 @@ mod tests {
             stamp.set_modified(time).expect("set");
             dir
         });
-        let cut_off = labs.path().join(format!("{UNFINISHED}x"));
+        let cut_off = labs.path().join(format!("{UNFINISHED_PREFIX}x"));
         std::fs::create_dir(&cut_off).expect("made");
-        let held = File::create(dirs[0].join(IN_USE)).expect("made");
+        let held = File::create(dirs[0].join(IN_USE_LOCK)).expect("made");
         held.lock_shared().expect("locked");
-        File::create(dirs[1].join(IN_USE)).expect("made");
+        File::create(dirs[1].join(IN_USE_LOCK)).expect("made");
         remove_old_builds(labs.path());
         let left = dirs.each_ref().map(|dir| dir.exists());
         assert_eq!(left, [true, false, false, true, true]);

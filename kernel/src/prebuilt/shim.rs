@@ -26,7 +26,7 @@ const BUILD_SCRIPT: &str = r#"fn main() {
 }
 "#;
 
-const FOR_RUSTC: &str = "#[cfg(not(rust_analyzer))]\nextern crate epsilab_lab;\n\
+const RUSTC_REEXPORT: &str = "#[cfg(not(rust_analyzer))]\nextern crate epsilab_lab;\n\
                           #[cfg(not(rust_analyzer))]\npub use epsilab_lab::*;\n";
 
 /// Writes `shim/` into the lab folder.
@@ -36,7 +36,7 @@ const FOR_RUSTC: &str = "#[cfg(not(rust_analyzer))]\nextern crate epsilab_lab;\n
 pub fn write_shim(env: &BuildEnv, metadata: &Value, dir: &Path) -> Result<()> {
     let io = |e: std::io::Error| Error::io("writing the package that cells depend on", &e);
     let shim = dir.join("shim");
-    let from = env.library.join("src");
+    let from = env.library_dir.join("src");
     signatures::copy_signatures(&from, &shim.join("src")).map_err(io)?;
     let root = std::fs::read_to_string(from.join("lib.rs")).map_err(io)?;
     std::fs::write(shim.join("src/lib.rs"), crate_root(&root)).map_err(io)?;
@@ -63,7 +63,7 @@ fn crate_root(root: &str) -> String {
         let code: String = code.map(|part| part.to_string()).collect();
         format!("#[cfg(rust_analyzer)]\n{code}\n")
     });
-    items.fold(FOR_RUSTC.to_owned(), |text, item| text + &item)
+    items.fold(RUSTC_REEXPORT.to_owned(), |text, item| text + &item)
 }
 
 #[cfg(test)]
@@ -75,7 +75,7 @@ mod tests {
         let root = "//! Docs.\n#![warn(missing_docs)]\n\npub mod a;\n/// Doc.\n#[doc(hidden)]\n\
                     pub use b::{\n    c,\n    d,\n};\nmod e;\npub fn f() {\n    g();\n}\n";
         let text = crate_root(root);
-        let ours = text.strip_prefix(FOR_RUSTC).expect("rustc's face first");
+        let ours = text.strip_prefix(RUSTC_REEXPORT).expect("rustc's face first");
         assert_eq!(
             ours,
             "#[cfg(rust_analyzer)]\npub mod a;\n#[cfg(rust_analyzer)]\n#[doc(hidden)]\n\

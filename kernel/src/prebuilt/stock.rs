@@ -10,10 +10,10 @@ use super::toolchain::Toolchain;
 use super::{BuildProgress, Progress, dylib};
 
 /// Name of the program, and of the kernel in Jupyter.
-pub const STOCK: &str = "epsilab-stock";
+pub const STOCK_NAME: &str = "epsilab-stock";
 
 /// Estimated seconds to compile the program.
-const ESTIMATE: f64 = 90.0;
+const ESTIMATED_SECONDS: f64 = 90.0;
 
 /// Returns the folders of a lab for evcxr's kernel: `EVCXR_CONFIG_DIR` with the commands for the
 /// start of a session, and `JUPYTER_PATH`, which is empty, because the program renews the
@@ -42,7 +42,7 @@ pub fn write_stock(lab: &Path, shim: &Path) -> Result<()> {
 /// It does not compile, or was not installed.
 pub fn stock_program(build: bool, progress: Progress<'_>) -> Result<PathBuf> {
     let exe = std::env::current_exe().map_err(|e| Error::io("finding this binary", &e))?;
-    let beside = exe.with_file_name(STOCK);
+    let beside = exe.with_file_name(STOCK_NAME);
     if beside.is_file() && !build {
         return Ok(beside);
     }
@@ -61,11 +61,11 @@ pub fn stock_program(build: bool, progress: Progress<'_>) -> Result<PathBuf> {
 
 fn compile(env: &BuildEnv, progress: Progress<'_>) -> Result<PathBuf> {
     let mut command = dylib::cargo_command(env, &Toolchain::find()?);
-    command.args(["build", "-p", "epsilab-kernel", "--bin", STOCK, "--features", "stock"]);
+    command.args(["build", "-p", "epsilab-kernel", "--bin", STOCK_NAME, "--features", "stock"]);
     command.args(["--locked", "--profile", &env.profile]).args(env.target_option());
     let doing = "compiling evcxr's own kernel";
     progress(BuildProgress::Line(doing));
-    dylib::run_cargo(command, doing, ESTIMATE, progress)?;
+    dylib::run_cargo(command, doing, ESTIMATED_SECONDS, progress)?;
     let [folder, _] = env.artifact_dirs();
-    Ok(folder.join(STOCK))
+    Ok(folder.join(STOCK_NAME))
 }

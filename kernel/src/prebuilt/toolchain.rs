@@ -9,9 +9,9 @@ use super::build_env::{Origin, is_installed};
 use crate::folder::entries;
 
 /// Output of `rustc -vV` when this binary was built, lines joined by `|`.
-const BUILT_BY: &str = env!("EPSILAB_BUILD_RUSTC_ID");
+const BUILD_RUSTC_ID: &str = env!("EPSILAB_BUILD_RUSTC_ID");
 /// Sysroot of the rustc that built this binary.
-const BUILT_IN: &str = env!("EPSILAB_BUILD_SYSROOT");
+const BUILD_SYSROOT: &str = env!("EPSILAB_BUILD_SYSROOT");
 
 /// The toolchain that built this binary. Cells, rust-analyzer and the dylib use the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,9 +38,9 @@ impl Toolchain {
     /// That compiler is not installed any more.
     pub fn find() -> Result<Self> {
         let mut found_instead = None;
-        for sysroot in std::iter::once(PathBuf::from(BUILT_IN)).chain(rustup_toolchains()) {
+        for sysroot in std::iter::once(PathBuf::from(BUILD_SYSROOT)).chain(rustup_toolchains()) {
             let Some(identity) = rustc_identity(&sysroot.join("bin/rustc")) else { continue };
-            if identity == BUILT_BY {
+            if identity == BUILD_RUSTC_ID {
                 return Ok(Self::from_sysroot(sysroot));
             }
             found_instead.get_or_insert(identity);
@@ -51,7 +51,7 @@ impl Toolchain {
             format!("Rust toolchain = {found}"),
             format!(
                 "the lab was built by {}, and cells can only be linked to it by the same compiler",
-                first_line(BUILT_BY)
+                first_line(BUILD_RUSTC_ID)
             ),
         )
         .fix(missing_advice(Origin::of_this_binary(), is_installed())))
@@ -62,9 +62,9 @@ impl Toolchain {
         Self {
             rustc: bin.join("rustc"),
             cargo: bin.join("cargo"),
-            commit: identity_field(BUILT_BY, "commit-hash: "),
-            version: identity_field(BUILT_BY, "release: "),
-            host: identity_field(BUILT_BY, "host: "),
+            commit: identity_field(BUILD_RUSTC_ID, "commit-hash: "),
+            version: identity_field(BUILD_RUSTC_ID, "release: "),
+            host: identity_field(BUILD_RUSTC_ID, "host: "),
             sysroot,
         }
     }
@@ -156,7 +156,7 @@ fn missing_advice(origin: Origin, is_installed: bool) -> String {
 
 /// Returns the release of Rust that built this binary, such as `1.95.0`.
 pub fn rust_release() -> String {
-    identity_field(BUILT_BY, "release: ")
+    identity_field(BUILD_RUSTC_ID, "release: ")
 }
 
 /// Returns the home folder of cargo or rustup, found by their own rules.

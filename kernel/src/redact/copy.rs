@@ -41,11 +41,11 @@ pub struct RedactedNotebook {
     /// Cells from which something was removed: their place in words, and the counts.
     pub cells: Vec<(String, RedactionCounts)>,
     /// Number of outputs that stay although they contain evaluations on a private test part.
-    pub test_parts: usize,
+    pub test_part_outputs: usize,
     /// Places of outputs that stay although their runs were in study mode.
-    pub study_mode: Vec<String>,
+    pub study_mode_cells: Vec<String>,
     /// Code cells that set a seed.
-    pub seeds: Vec<String>,
+    pub seeded_cells: Vec<String>,
     /// Whether no output has a mark of its coverage: the notebook is from another kernel.
     pub is_unmarked: bool,
 }
@@ -59,7 +59,7 @@ impl RedactedNotebook {
         for (index, cell) in cells.as_array_mut().into_iter().flatten().enumerate() {
             let place = cell_label(cell, index);
             if cell["cell_type"] == "code" && sets_seed(&multiline_to_string(&cell["source"])) {
-                copy.seeds.push(place.clone());
+                copy.seeded_cells.push(place.clone());
             }
             let mut counts = without_unknown_metadata(cell, &OF_CELL);
             // Also those of a cell that should have none, or that are not even a list.
@@ -115,11 +115,11 @@ impl RedactedNotebook {
                 gap.get_or_insert(after.len());
                 counts.add(removed);
             }
-            self.test_parts += usize::from(redacted.has_test_part);
+            self.test_part_outputs += usize::from(redacted.has_test_part);
             if redacted.has_study_mode {
-                self.study_mode.push(place.to_owned());
+                self.study_mode_cells.push(place.to_owned());
             }
-            after.extend(redacted.left);
+            after.extend(redacted.remaining);
         }
         if let Some(gap) = gap {
             let text = format!("[removed before publication: {counts}]");
@@ -337,7 +337,9 @@ mod tests {
         let cell = |source: &str| json!({ "cell_type": "code", "source": source });
         let seeded = |source: &str| {
             let notebook = json!({ "cells": [cell(source)] });
-            !RedactedNotebook::from_notebook(&notebook, RedactionRules::default()).seeds.is_empty()
+            !RedactedNotebook::from_notebook(&notebook, RedactionRules::default())
+                .seeded_cells
+                .is_empty()
         };
         assert!(seeded("let run = dp_sgd()\n    .seed(7)\n    .train(&data)?;"));
         assert!(!seeded("// .seed(7) makes it reproducible\nlet seed = 3;"));

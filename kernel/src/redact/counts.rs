@@ -26,7 +26,7 @@ impl RedactionCounts {
         // The place in the list of kinds.
         let (kind, count) = match removed {
             Removal::Figure => (0, 1),
-            Removal::Part => (1, 1),
+            Removal::PartOfFigure => (1, 1),
             Removal::Table => (2, 1),
             Removal::Text(lines) => (3, lines),
             Removal::Error => (4, 1),

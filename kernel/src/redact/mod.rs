@@ -89,8 +89,8 @@ fn report(path: &Path, copy: &RedactedNotebook, verb: &str) -> String {
         format!("{}: nothing {verb}", path.display())
     };
     let cells = copy.cells.iter().map(|(place, counts)| format!("  {place}: {counts}"));
-    let (study_mode, seeds) = (copy.study_mode.join(", "), copy.seeds.join(", "));
-    let outputs = match copy.test_parts {
+    let (study_mode, seeds) = (copy.study_mode_cells.join(", "), copy.seeded_cells.join(", "));
+    let outputs = match copy.test_part_outputs {
         1 => "1 output is".to_owned(),
         n => format!("{n} outputs are"),
     };
@@ -110,9 +110,9 @@ fn report(path: &Path, copy: &RedactedNotebook, verb: &str) -> String {
     );
     let notes = [
         (copy.is_unmarked, unmarked.to_owned()),
-        (copy.test_parts > 0, test_parts),
-        (!copy.study_mode.is_empty(), study_mode),
-        (!copy.seeds.is_empty(), seeds),
+        (copy.test_part_outputs > 0, test_parts),
+        (!copy.study_mode_cells.is_empty(), study_mode),
+        (!copy.seeded_cells.is_empty(), seeds),
     ];
     let notes = notes.into_iter().filter(|(applies, _)| *applies).map(|(_, note)| note);
     std::iter::once(total).chain(cells).chain(notes).collect::<Vec<_>>().join("\n")

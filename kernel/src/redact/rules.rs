@@ -21,7 +21,7 @@ pub struct RedactionRules {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RedactedOutput {
     /// Remaining output, if anything is left.
-    pub left: Option<Value>,
+    pub remaining: Option<Value>,
     /// Removed part, if any.
     pub removed: Option<Removal>,
     /// Whether the remaining output contains an evaluation on the test part.
@@ -36,7 +36,7 @@ pub enum Removal {
     /// A figure.
     Figure,
     /// The panels of a figure, or the columns of a table, that are not covered.
-    Part,
+    PartOfFigure,
     /// A table, or other HTML.
     Table,
     /// Text, with its number of lines.
@@ -94,7 +94,7 @@ impl RedactionRules {
             let metadata = allowed_metadata(&part["metadata"], of_part);
             let left = rebuild_output(output, &stored(&part["data"]), metadata);
             return RedactedOutput {
-                removed: Some(Removal::Part),
+                removed: Some(Removal::PartOfFigure),
                 ..RedactedOutput::kept_entirely(left, of_part)
             };
         }
@@ -122,7 +122,7 @@ impl RedactionRules {
 impl RedactedOutput {
     fn removed_entirely(removed: Removal) -> Self {
         let (left, removed) = (None, Some(removed));
-        Self { left, removed, has_test_part: false, has_study_mode: false }
+        Self { remaining: left, removed, has_test_part: false, has_study_mode: false }
     }
 
     fn kept_entirely(left: Value, coverage: Coverage) -> Self {
@@ -130,7 +130,7 @@ impl RedactedOutput {
         Self {
             has_test_part: coverage == Coverage::TestPart,
             has_study_mode: coverage != Coverage::Public && text.contains("study mode"),
-            left: Some(left),
+            remaining: Some(left),
             removed: None,
         }
     }
@@ -201,32 +201,32 @@ mod tests {
             ("not_covered", false),
         ] {
             let redacted = STRICT.apply(&shown(&name.into()));
-            assert_eq!(redacted.left.is_some(), stays, "{name}");
+            assert_eq!(redacted.remaining.is_some(), stays, "{name}");
             assert_eq!(redacted.removed, (!stays).then_some(Removal::Figure), "{name}");
             assert_eq!(redacted.has_test_part, name == "test_part");
         }
         let without = RedactionRules { keep_test_part: false, ..STRICT };
-        assert!(without.apply(&shown(&"test_part".into())).left.is_none());
-        assert!(without.apply(&shown(&"covered".into())).left.is_some());
+        assert!(without.apply(&shown(&"test_part".into())).remaining.is_none());
+        assert!(without.apply(&shown(&"covered".into())).remaining.is_some());
     }
 
     #[test]
     fn a_coverage_that_is_misspelled_counts_as_unmarked() {
         for wrong in [json!("Public "), json!("PUBLIC"), json!(3), json!(null), json!(["public"])] {
-            assert_eq!(STRICT.apply(&shown(&wrong)).left, None, "{wrong}");
+            assert_eq!(STRICT.apply(&shown(&wrong)).remaining, None, "{wrong}");
         }
         let bare = json!({ "output_type": "execute_result", "data": { "text/plain": "7" },
             "execution_count": 2 });
         assert_eq!(STRICT.apply(&bare).removed, Some(Removal::Text(1)));
-        assert_eq!(STRICT.apply(&json!({ "output_type": "new" })).left, None);
-        assert_eq!(STRICT.apply(&json!(7)).left, None);
+        assert_eq!(STRICT.apply(&json!({ "output_type": "new" })).remaining, None);
+        assert_eq!(STRICT.apply(&json!(7)).remaining, None);
     }
 
     #[test]
     fn text_stays_if_asked_for_but_never_an_unmarked_figure() {
         let stream = json!({ "output_type": "stream", "name": "stdout", "text": ["a\n", "b\n"] });
         assert_eq!(STRICT.apply(&stream).removed, Some(Removal::Text(2)));
-        assert_eq!(TEXT.apply(&stream).left, Some(stream));
+        assert_eq!(TEXT.apply(&stream).remaining, Some(stream));
         let error = json!({ "output_type": "error", "ename": "E", "evalue": "7",
             "traceback": ["7"] });
         assert_eq!(STRICT.apply(&error).removed, Some(Removal::Error));
@@ -235,13 +235,13 @@ mod tests {
         let odd = json!({ "output_type": "stream", "name": { "x": "secret" }, "text": { "x": 1 },
             "data": { "image/png": "secret" } });
         assert_eq!(STRICT.apply(&odd).removed, Some(Removal::Text(1)));
-        assert!(!TEXT.apply(&odd).left.unwrap().to_string().contains("secret"));
+        assert!(!TEXT.apply(&odd).remaining.unwrap().to_string().contains("secret"));
         let figure = TEXT.apply(&shown(&"unmarked".into()));
         assert_eq!(figure.removed, Some(Removal::Figure));
-        let left = figure.left.unwrap();
+        let left = figure.remaining.unwrap();
         assert_eq!(left["data"], json!({ "text/plain": ["secret 1\n", "secret 2"] }));
         // What is known not to be covered goes, text or not.
-        assert_eq!(TEXT.apply(&shown(&"not_covered".into())).left, None);
+        assert_eq!(TEXT.apply(&shown(&"not_covered".into())).remaining, None);
     }
 
     #[test]
@@ -257,25 +257,25 @@ mod tests {
                     "covered_part": { "data": { "text/plain": "secret" } } } } })
         };
         let redacted = STRICT.apply(&with_part(part("test_part")));
-        assert_eq!((redacted.removed, redacted.has_test_part), (Some(Removal::Part), true));
-        let left = redacted.left.unwrap();
+        assert_eq!((redacted.removed, redacted.has_test_part), (Some(Removal::PartOfFigure), true));
+        let left = redacted.remaining.unwrap();
         assert_eq!(left["data"]["text/plain"], json!(["left\n", "over"]));
         assert!(!left.to_string().contains("secret"), "{left}");
         for wrong in ["not_covered", "unmarked", "?"] {
-            assert_eq!(STRICT.apply(&with_part(part(wrong))).left, None, "{wrong}");
+            assert_eq!(STRICT.apply(&with_part(part(wrong))).remaining, None, "{wrong}");
         }
         for wrong in [json!(null), json!("x"), json!({ "data": "secret" })] {
-            assert_eq!(STRICT.apply(&with_part(wrong)).left, None);
+            assert_eq!(STRICT.apply(&with_part(wrong)).remaining, None);
         }
         // A part does not make an unmarked output better.
         let mut unmarked = with_part(part("covered"));
         unmarked["metadata"]["epsilab"]["coverage"] = json!("unmarked");
-        assert_eq!(STRICT.apply(&unmarked).left, None);
+        assert_eq!(STRICT.apply(&unmarked).remaining, None);
     }
 
     #[test]
     fn metadata_of_what_stays_are_coverage_and_sizes() {
-        let left = STRICT.apply(&shown(&"covered".into())).left.unwrap();
+        let left = STRICT.apply(&shown(&"covered".into())).remaining.unwrap();
         let expected = json!({ "epsilab": { "coverage": "covered" }, "image/png": { "width": 3 } });
         assert_eq!(left["metadata"], expected);
     }

@@ -20,9 +20,9 @@ use crate::options::name_of;
 use crate::pattern::{Pattern, pattern};
 
 /// Maximum difference in points of two percentages in a noisy output.
-const POINTS: f64 = 15.0;
+const MAX_PERCENT_DIFFERENCE: f64 = 15.0;
 /// Units of durations.
-const DURATIONS: [&str; 8] = ["ns", "µs", "ms", "s", "min", "h", "seconds", "minutes"];
+const DURATION_UNITS: [&str; 8] = ["ns", "µs", "ms", "s", "min", "h", "seconds", "minutes"];
 
 /// Tolerance of the comparison of a cell's texts.
 #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
@@ -144,7 +144,7 @@ fn words_agree(a: &str, b: &str, next: &str, tolerance: Tolerance) -> bool {
     if a == b {
         return true;
     }
-    if [a, b].iter().all(|word| DURATIONS.contains(&trim_punctuation(word))) {
+    if [a, b].iter().all(|word| DURATION_UNITS.contains(&trim_punctuation(word))) {
         return true;
     }
     if is_date(a) && is_date(b) {
@@ -161,7 +161,7 @@ fn words_agree(a: &str, b: &str, next: &str, tolerance: Tolerance) -> bool {
     let unit = |tail: &str| trim_punctuation(tail).to_owned();
     let unit_a =
         if unit(tail_a).is_empty() { trim_punctuation(next).to_owned() } else { unit(tail_a) };
-    if DURATIONS.contains(&unit_a.as_str()) || unit_a == "threads" {
+    if DURATION_UNITS.contains(&unit_a.as_str()) || unit_a == "threads" {
         return head_a == head_b;
     }
     if (head_a, tail_a) != (head_b, tail_b) {
@@ -170,7 +170,7 @@ fn words_agree(a: &str, b: &str, next: &str, tolerance: Tolerance) -> bool {
     let (Some((x, step)), Some((y, _))) = (parse_number(x), parse_number(y)) else { return false };
     match tolerance {
         Tolerance::Exact => (x - y).abs() <= 1.01 * step,
-        Tolerance::Noisy if unit_a == "%" => (x - y).abs() <= POINTS,
+        Tolerance::Noisy if unit_a == "%" => (x - y).abs() <= MAX_PERCENT_DIFFERENCE,
         Tolerance::Noisy | Tolerance::Ignored => true,
     }
 }

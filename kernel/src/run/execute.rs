@@ -65,12 +65,12 @@ pub async fn execute(
                 }
             }
             Ok(ExecutionEnd::Interrupted) => Some(HaltReason::Interrupted),
-            Ok(ExecutionEnd::TooLong) => Some(HaltReason::TooLong {
+            Ok(ExecutionEnd::TimedOut) => Some(HaltReason::TimedOut {
                 number: number + 1,
                 source: source.clone(),
                 seconds: timeout.unwrap_or_default(),
             }),
-            Err(error) => Some(HaltReason::Lost(error)),
+            Err(error) => Some(HaltReason::KernelDied(error)),
         };
         report::finish(began, halt.is_some(), outputs.error(number).is_some());
     }
@@ -98,10 +98,10 @@ async fn warm_up(
         Ok(ExecutionEnd::Replied(reply)) => {
             let ErrorOutput { evalue, traceback, .. } = error_from_reply(&reply);
             let said = if traceback.is_empty() { evalue } else { traceback.join("\n") };
-            Some(HaltReason::Lost(no_kernel(&said)))
+            Some(HaltReason::KernelDied(no_kernel(&said)))
         }
         Ok(_) => Some(HaltReason::Interrupted),
-        Err(error) => Some(HaltReason::Lost(error)),
+        Err(error) => Some(HaltReason::KernelDied(error)),
     };
     report::finish(began, halt.is_some(), false);
     halt

@@ -20,11 +20,11 @@ pub struct NotebookJob<'a> {
     pub path: &'a PathBuf,
     notebook: Notebook,
     /// Folder in which the kernel of the notebook runs.
-    folder: PathBuf,
+    working_dir: PathBuf,
     /// Files for the results, beside the notebook.
-    pub targets: Option<ResultPaths>,
+    pub result_paths: Option<ResultPaths>,
     /// The notebook with the outputs to compare with.
-    saved: Option<Notebook>,
+    expected: Option<Notebook>,
 }
 
 impl<'a> NotebookJob<'a> {
@@ -42,7 +42,7 @@ impl<'a> NotebookJob<'a> {
         let targets =
             has_files.then(|| ResultPaths::resolve(path, args.out.as_deref())).transpose()?;
         let saved = args.compare.then(|| read_saved_outputs(path)).transpose()?;
-        Ok(Self { path, notebook, folder, targets, saved })
+        Ok(Self { path, notebook, working_dir: folder, result_paths: targets, expected: saved })
     }
 
     /// Runs the cells, writes the results and prints the reason if the execution ended early.
@@ -57,9 +57,9 @@ impl<'a> NotebookJob<'a> {
         profile: Profile,
         libraries: Option<&Libraries>,
     ) -> Result<Option<HaltReason>> {
-        let executing = execute(&mut self.notebook, &self.folder, said, args.timeout);
+        let executing = execute(&mut self.notebook, &self.working_dir, said, args.timeout);
         let (mut halt, started) = runtime.block_on(executing)?;
-        if let Some(saved) = self.saved.as_ref().filter(|_| halt.is_none()) {
+        if let Some(saved) = self.expected.as_ref().filter(|_| halt.is_none()) {
             halt = self.compare(saved, profile);
         }
         let report = |halt: &Option<HaltReason>| {
@@ -72,7 +72,7 @@ impl<'a> NotebookJob<'a> {
             eprintln!("no cell was started, so nothing was written");
             return Ok(halt);
         }
-        let written = match &self.targets {
+        let written = match &self.result_paths {
             Some(targets) => self.write(targets, args, libraries)?,
             None if args.inplace && halt.is_none() => {
                 let small = small::compact_notebook(&self.notebook, &name_of(&profile));
@@ -100,7 +100,8 @@ impl<'a> NotebookJob<'a> {
         if args.no_html {
             return Ok(vec![&targets.notebook]);
         }
-        let page = html::page_with(libraries, self.notebook.as_json(), &self.name(), &self.folder);
+        let page =
+            html::page_with(libraries, self.notebook.as_json(), &self.name(), &self.working_dir);
         file::write(&targets.page, page)?;
         Ok(vec![&targets.notebook, &targets.page])
     }
@@ -115,7 +116,7 @@ impl<'a> NotebookJob<'a> {
         let same = small::saved_profile(saved) == Some(&name_of(&profile));
         let found = compare::differences(saved, &self.notebook, same);
         if !found.is_empty() {
-            return Some(HaltReason::Differs(found));
+            return Some(HaltReason::OutputsDiffer(found));
         }
         if same {
             eprintln!("the outputs are the saved ones")

@@ -29,7 +29,7 @@ use params::Param;
 use report::HaltReason;
 
 /// Environment variable that passes the profile to cells.
-const PROFILE: &str = "EPSILAB_PROFILE";
+const PROFILE_ENV_VAR: &str = "EPSILAB_PROFILE";
 
 /// Execute notebooks and write the executed notebooks and HTML pages.
 #[derive(clap::Args, Debug)]
@@ -88,13 +88,17 @@ impl Profile {
         if let Some(asked) = asked {
             return Ok(asked);
         }
-        match std::env::var_os(PROFILE).filter(|value| !value.is_empty()) {
+        match std::env::var_os(PROFILE_ENV_VAR).filter(|value| !value.is_empty()) {
             None => Ok(Profile::Default),
             Some(value) => {
                 let value = value.to_string_lossy();
                 <Self as clap::ValueEnum>::from_str(&value, false).map_err(|_| {
-                    Error::setting(PROFILE, format!("{value:?}"), "there is no such profile")
-                        .fix("set it to tiny, default or full, or name one with `--profile`")
+                    Error::setting(
+                        PROFILE_ENV_VAR,
+                        format!("{value:?}"),
+                        "there is no such profile",
+                    )
+                    .fix("set it to tiny, default or full, or name one with `--profile`")
                 })
             }
         }
@@ -126,7 +130,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         .map_err(|e| Error::io("starting the runner", &e))?;
     let place = place.to_string();
     let name = options::name_of(&profile);
-    let said = [(PROFILE, name.as_str()), (DEVICE_VARIABLE, place.as_str())];
+    let said = [(PROFILE_ENV_VAR, name.as_str()), (DEVICE_VARIABLE, place.as_str())];
     let count = jobs.len();
     let mut failed = Vec::new();
     for (number, job) in jobs.iter_mut().enumerate() {
@@ -136,7 +140,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         let halt =
             job.run(&runtime, &said, args, profile, libraries.as_ref()).unwrap_or_else(|error| {
                 eprintln!("error: {error}");
-                Some(HaltReason::Lost(error))
+                Some(HaltReason::KernelDied(error))
             });
         if let Some(HaltReason::Interrupted) = halt {
             if number + 1 < count {
@@ -159,7 +163,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
 fn check_distinct(jobs: &[NotebookJob<'_>]) -> Result<()> {
     let mut seen: HashMap<&PathBuf, &PathBuf> = HashMap::new();
     for job in jobs {
-        let target = job.targets.as_ref().map_or(job.path, |targets| &targets.notebook);
+        let target = job.result_paths.as_ref().map_or(job.path, |targets| &targets.notebook);
         if let Some(other) = seen.insert(target, job.path) {
             let both = format!("{} and {}", other.display(), job.path.display());
             let why = format!("both would be written to {}", target.display());

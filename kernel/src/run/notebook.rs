@@ -13,7 +13,7 @@ use crate::folder::entries;
 use crate::prebuilt::hex;
 
 /// Name of this kernel in notebooks.
-pub const KERNEL: &str = "epsilab";
+pub const KERNEL_NAME: &str = "epsilab";
 
 /// A notebook of format 4, as JSON whose form was checked.
 #[derive(Clone, Debug)]
@@ -202,7 +202,7 @@ impl Notebook {
         let metadata = ensure_object(&mut self.json["metadata"]);
         metadata.insert(
             "kernelspec".into(),
-            json!({"display_name": "Epsilab (Rust)", "language": "rust", "name": KERNEL}),
+            json!({"display_name": "Epsilab (Rust)", "language": "rust", "name": KERNEL_NAME}),
         );
         let mut seen = HashSet::new();
         let cells = self.json["cells"].as_array_mut().map(Vec::as_mut_slice).unwrap_or_default();
@@ -301,7 +301,7 @@ fn validate_kernel(json: &Value, path: &Path) -> Result<()> {
         .map(str::to_lowercase);
     let ours = match (name, language.as_deref()) {
         (_, Some(language)) => language == "rust",
-        (Some(name), None) => matches!(name, KERNEL | "rust"),
+        (Some(name), None) => matches!(name, KERNEL_NAME | "rust"),
         (None, None) => true,
     };
     if ours {
@@ -315,7 +315,9 @@ fn validate_kernel(json: &Value, path: &Path) -> Result<()> {
     Err(Error::new(
         ErrorKind::Notebook,
         format!("{} is for another kernel", path.display()),
-        format!("it wants {wants}; this command runs Rust notebooks on the kernel \"{KERNEL}\""),
+        format!(
+            "it wants {wants}; this command runs Rust notebooks on the kernel \"{KERNEL_NAME}\""
+        ),
     )
     .fix(format!(
         "run it with `jupyter execute {}`; if it is a Rust notebook after all, choose \

@@ -16,11 +16,11 @@ pub struct OutputCollector {
 
 #[derive(Default)]
 struct CellOutputs {
-    shown: Vec<CellOutput>,
+    outputs: Vec<CellOutput>,
     /// Whether to clear the outputs when the next one comes, after `clear_output(wait)`.
     clear_next: bool,
-    count: Option<u64>,
-    failed: Option<ErrorOutput>,
+    execution_count: Option<u64>,
+    error: Option<ErrorOutput>,
 }
 
 enum CellOutput {
@@ -64,7 +64,7 @@ impl OutputCollector {
             JupyterMessageContent::ErrorOutput(error) => {
                 // The first one is the failure of the cell.
                 if let Some(cell) = self.cells.get_mut(cell) {
-                    cell.failed.get_or_insert_with(|| error.clone());
+                    cell.error.get_or_insert_with(|| error.clone());
                 }
                 let json = json!({"output_type": "error", "ename": error.ename,
                     "evalue": error.evalue, "traceback": error.traceback});
@@ -74,7 +74,7 @@ impl OutputCollector {
                 if let Some(cell) = self.cells.get_mut(cell) {
                     cell.clear_next = *wait;
                     if !wait {
-                        cell.shown.clear();
+                        cell.outputs.clear();
                     }
                 }
             }
@@ -92,53 +92,53 @@ impl OutputCollector {
     /// Sets the execution count of a cell.
     pub fn set_count(&mut self, cell: usize, count: u64) {
         if let Some(cell) = self.cells.get_mut(cell) {
-            cell.count = Some(count);
+            cell.execution_count = Some(count);
         }
     }
 
     /// Returns the failure of a cell, if it failed.
     pub fn error(&self, cell: usize) -> Option<&ErrorOutput> {
-        self.cells.get(cell)?.failed.as_ref()
+        self.cells.get(cell)?.error.as_ref()
     }
 
     /// Returns execution count and outputs of a cell in the form of nbformat.
     pub fn for_cell(&self, cell: usize) -> (Option<u64>, Vec<Value>) {
         let Some(cell) = self.cells.get(cell) else { return (None, Vec::new()) };
-        let shown = cell.shown.iter().map(|shown| match shown {
+        let shown = cell.outputs.iter().map(|shown| match shown {
             CellOutput::Stream { name, text } => json!({"output_type": "stream", "name": name,
                 "text": string_to_multiline(&apply_carriage_returns(text))}),
             CellOutput::Value { json, .. } => json.clone(),
         });
-        (cell.count, shown.collect())
+        (cell.execution_count, shown.collect())
     }
 
     fn push_stream(&mut self, cell: usize, name: &'static str, text: &str) {
         let Some(cell) = self.cell_for_output(cell) else { return };
-        match cell.shown.last_mut() {
+        match cell.outputs.last_mut() {
             Some(CellOutput::Stream { name: last, text: shown }) if *last == name => {
                 shown.push_str(text);
             }
-            _ => cell.shown.push(CellOutput::Stream { name, text: text.to_owned() }),
+            _ => cell.outputs.push(CellOutput::Stream { name, text: text.to_owned() }),
         }
     }
 
     fn push_value(&mut self, cell: usize, json: Value, display: Option<String>) {
         if let Some(cell) = self.cell_for_output(cell) {
-            cell.shown.push(CellOutput::Value { json, display });
+            cell.outputs.push(CellOutput::Value { json, display });
         }
     }
 
     fn cell_for_output(&mut self, cell: usize) -> Option<&mut CellOutputs> {
         let cell = self.cells.get_mut(cell)?;
         if std::mem::take(&mut cell.clear_next) {
-            cell.shown.clear();
+            cell.outputs.clear();
         }
         Some(cell)
     }
 
     /// Replaces every output with this display id, in all cells.
     fn update_display(&mut self, id: &str, data: &Value, metadata: &Map<String, Value>) {
-        for shown in self.cells.iter_mut().flat_map(|cell| &mut cell.shown) {
+        for shown in self.cells.iter_mut().flat_map(|cell| &mut cell.outputs) {
             if let CellOutput::Value { json, display: Some(display) } = shown
                 && display == id
             {

@@ -9,8 +9,8 @@ use ra_ap_syntax::{Edition, SourceFile};
 
 use super::notebook::Notebook;
 
-const DEFINED: &str = "parameters";
-const INSERTED: &str = "injected-parameters";
+const PARAMETERS_TAG: &str = "parameters";
+const INJECTED_TAG: &str = "injected-parameters";
 
 /// The name of a parameter and the text of its value.
 pub type Param = (String, String);
@@ -38,17 +38,17 @@ pub fn inject(notebook: &mut Notebook, params: &[Param], path: &Path) -> Result<
     if params.is_empty() {
         return Ok(());
     }
-    if let Some((at, _)) = notebook.find_tagged_cell(INSERTED) {
+    if let Some((at, _)) = notebook.find_tagged_cell(INJECTED_TAG) {
         notebook.remove_cell(at);
     }
-    let Some((at, source)) = notebook.find_tagged_cell(DEFINED) else {
+    let Some((at, source)) = notebook.find_tagged_cell(PARAMETERS_TAG) else {
         return Err(Error::new(
             ErrorKind::Notebook,
             format!("{} has no parameters", path.display()),
-            format!("no code cell of it has the tag `{DEFINED}`, so `--params` would do nothing"),
+            format!("no code cell of it has the tag `{PARAMETERS_TAG}`, so `--params` would do nothing"),
         )
         .fix(format!(
-            "give the tag `{DEFINED}` to the cell that defines the variables (in JupyterLab: \
+            "give the tag `{PARAMETERS_TAG}` to the cell that defines the variables (in JupyterLab: \
              property inspector, the gears at the top right)"
         )));
     };
@@ -60,7 +60,9 @@ pub fn inject(notebook: &mut Notebook, params: &[Param], path: &Path) -> Result<
             format!("{} has no parameter of this name", path.display()),
         )
         .fix(match known.as_slice() {
-            [] => format!("its cell with the tag `{DEFINED}` defines no variable: add `let`"),
+            [] => {
+                format!("its cell with the tag `{PARAMETERS_TAG}` defines no variable: add `let`")
+            }
             known => format!("choose one of: {}", known.join(", ")),
         }));
     }
@@ -69,7 +71,7 @@ pub fn inject(notebook: &mut Notebook, params: &[Param], path: &Path) -> Result<
         cell +=
             &format!("let mut {name} = epsilab::lab::parameter(\"{name}\", {name}, {value:?})?;\n");
     }
-    notebook.insert_code_cell(at + 1, cell.trim_end(), INSERTED);
+    notebook.insert_code_cell(at + 1, cell.trim_end(), INJECTED_TAG);
     Ok(())
 }
 
@@ -114,7 +116,7 @@ mod tests {
     fn values_come_in_a_cell_behind_the_parameters() {
         let mut notebook = notebook(CELLS);
         inject(&mut notebook, &params(&["epochs=3", "data=a\"b"]), Path::new("a")).expect("known");
-        let (at, source) = notebook.find_tagged_cell(INSERTED).expect("inserted");
+        let (at, source) = notebook.find_tagged_cell(INJECTED_TAG).expect("inserted");
         assert_eq!(at, 2);
         assert_eq!(
             source,
@@ -124,7 +126,7 @@ mod tests {
         );
         assert_eq!(notebook.code_cells().len(), 4);
         inject(&mut notebook, &params(&["a=2"]), Path::new("a")).expect("known");
-        let (at, source) = notebook.find_tagged_cell(INSERTED).expect("inserted");
+        let (at, source) = notebook.find_tagged_cell(INJECTED_TAG).expect("inserted");
         assert!(
             at == 2 && notebook.code_cells().len() == 4 && !source.contains("epochs"),
             "{source}"

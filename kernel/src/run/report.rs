@@ -11,7 +11,7 @@ use jupyter_zmq_client::ErrorOutput;
 use crate::html::without_colours;
 
 /// Maximum width of the code shown for a cell.
-const WIDTH: usize = 60;
+const MAX_CODE_WIDTH: usize = 60;
 
 /// Reason why the execution of a notebook stopped early.
 pub enum HaltReason {
@@ -20,11 +20,11 @@ pub enum HaltReason {
     /// The user stopped the execution.
     Interrupted,
     /// A cell took longer than the timeout.
-    TooLong { number: usize, source: String, seconds: u64 },
+    TimedOut { number: usize, source: String, seconds: u64 },
     /// The kernel ended.
-    Lost(Error),
+    KernelDied(Error),
     /// All cells ran, but their outputs differ from the saved ones: the differences by cell.
-    Differs(Vec<String>),
+    OutputsDiffer(Vec<String>),
 }
 
 impl HaltReason {
@@ -40,10 +40,10 @@ impl HaltReason {
     pub fn summary(&self) -> String {
         match self {
             HaltReason::Failed { number, .. } => format!("code cell {number}"),
-            HaltReason::TooLong { number, .. } => format!("code cell {number} took too long"),
+            HaltReason::TimedOut { number, .. } => format!("code cell {number} took too long"),
             HaltReason::Interrupted => "interrupted".into(),
-            HaltReason::Lost(error) => error.what().to_owned(),
-            HaltReason::Differs(_) => "other outputs than the saved ones".into(),
+            HaltReason::KernelDied(error) => error.what().to_owned(),
+            HaltReason::OutputsDiffer(_) => "other outputs than the saved ones".into(),
         }
     }
 
@@ -67,12 +67,12 @@ impl HaltReason {
                 )
             }
             HaltReason::Interrupted => "error: interrupted".to_owned(),
-            HaltReason::TooLong { number, source, seconds } => format!(
+            HaltReason::TimedOut { number, source, seconds } => format!(
                 "error: code cell {number} took longer than {seconds} s (--timeout)\n\n{}\n",
                 indent(source)
             ),
-            HaltReason::Lost(error) => format!("error: {error}"),
-            HaltReason::Differs(cells) => format!(
+            HaltReason::KernelDied(error) => format!("error: {error}"),
+            HaltReason::OutputsDiffer(cells) => format!(
                 "error: the outputs differ from the saved ones\n  {}\n  what to do: if the new ones \
                  are right, save them with `{}`; a cell that trains without a \
                  seed has other numbers in every run: give it the tag `noisy-output`, or \
@@ -92,7 +92,7 @@ fn indent(source: &str) -> String {
 /// Formats the number and the first line of a cell; the time of the cell is printed behind them.
 pub fn of_cell(number: usize, of: usize, source: &str) -> String {
     let width = of.to_string().len();
-    format!("[{number:>width$}/{of}] {:<WIDTH$} ", first_line(source))
+    format!("[{number:>width$}/{of}] {:<MAX_CODE_WIDTH$} ", first_line(source))
 }
 /// Prints the description of a step that begins, and returns the time.
 pub fn begin(what: &str) -> Instant {
@@ -113,10 +113,10 @@ pub fn finish(started: Instant, halted: bool, failed: bool) {
 
 fn first_line(source: &str) -> String {
     let line = source.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    if line.chars().count() <= WIDTH {
+    if line.chars().count() <= MAX_CODE_WIDTH {
         return line.to_owned();
     }
-    line.chars().take(WIDTH - 1).chain(['…']).collect()
+    line.chars().take(MAX_CODE_WIDTH - 1).chain(['…']).collect()
 }
 
 #[cfg(test)]
@@ -140,6 +140,6 @@ mod tests {
     #[test]
     fn long_first_lines_are_cut() {
         assert_eq!(first_line("\n  let x = 1;\nlet y = 2;"), "let x = 1;");
-        assert_eq!(first_line(&"ε".repeat(100)).chars().count(), WIDTH);
+        assert_eq!(first_line(&"ε".repeat(100)).chars().count(), MAX_CODE_WIDTH);
     }
 }

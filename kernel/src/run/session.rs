@@ -29,13 +29,13 @@ use crate::prebuilt::last_lines;
 use crate::temp::TempFolder;
 
 /// Time for the kernel to answer after its start.
-const START: Duration = Duration::from_secs(90);
+const START_TIMEOUT: Duration = Duration::from_secs(90);
 /// Time for a cell to end after an interrupt. Training stops after the current step.
-const GRACE: Duration = Duration::from_secs(20);
+const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time for the last outputs after the reply.
-const LAST_WORDS: Duration = Duration::from_secs(10);
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for the kernel to shut down.
-const FAREWELL: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// End of the execution of a cell.
 pub enum ExecutionEnd {
@@ -44,7 +44,7 @@ pub enum ExecutionEnd {
     /// The user stopped the cell.
     Interrupted,
     /// The cell ran longer than the timeout.
-    TooLong,
+    TimedOut,
 }
 
 /// A running kernel.
@@ -52,23 +52,23 @@ pub struct KernelClient {
     child: Child,
     shell: DealerSendConnection,
     control: ClientControlConnection,
-    heard: UnboundedReceiver<KernelMessage>,
+    messages: UnboundedReceiver<KernelMessage>,
     /// Index of the cell of each request, by message id.
-    cells: HashMap<String, usize>,
+    request_cells: HashMap<String, usize>,
     /// The language information of the kernel, for the metadata of the notebook.
     pub language: Value,
     /// Time at which the program was started.
     started: Instant,
     /// Time from the start of the program to its first answer.
-    pub answered_after: Duration,
+    pub time_to_first_reply: Duration,
     /// Private folder with the connection file and the log of the kernel.
-    folder: TempFolder,
+    temp_folder: TempFolder,
 }
 
 enum KernelMessage {
-    Published(JupyterMessage),
+    Broadcast(JupyterMessage),
     Reply(JupyterMessage),
-    Broken(String),
+    ConnectionLost(String),
 }
 
 impl KernelClient {
@@ -79,7 +79,7 @@ impl KernelClient {
     pub async fn start(folder: &Path, env: &[(&str, &str)]) -> Result<Self> {
         let exe = std::env::current_exe().map_err(|e| Error::io("starting the kernel", &e))?;
         let exe = exe.to_string_lossy();
-        let argv = [exe.as_ref(), "kernel", "-f", CONNECTION_FILE];
+        let argv = [exe.as_ref(), "kernel", "-f", CONNECTION_FILE_PLACEHOLDER];
         Self::start_program(&argv, folder, env).await
     }
 
@@ -96,7 +96,7 @@ impl KernelClient {
         let started = Instant::now();
         let mut child = spawn(argv, private.path(), folder, env)?;
         let connected = tokio::select! {
-            connected = timeout(START, connect(&info)) => match connected {
+            connected = timeout(START_TIMEOUT, connect(&info)) => match connected {
                 Ok(connected) => connected.map_err(protocol_error),
                 Err(_) => Err(kernel_error("the kernel does not answer", "it is running, but silent")),
             },
@@ -107,12 +107,12 @@ impl KernelClient {
             child,
             shell,
             control,
-            heard,
-            cells: HashMap::new(),
+            messages: heard,
+            request_cells: HashMap::new(),
             language: Value::Null,
             started,
-            answered_after: Duration::ZERO,
-            folder: private,
+            time_to_first_reply: Duration::ZERO,
+            temp_folder: private,
         };
         session.handshake().await?;
         Ok(session)
@@ -142,7 +142,7 @@ impl KernelClient {
     ) -> Result<ExecutionEnd> {
         let request: JupyterMessage = request.into();
         let id = request.header.msg_id.clone();
-        self.cells.insert(id.clone(), cell);
+        self.request_cells.insert(id.clone(), cell);
         self.shell.send(request).await.map_err(protocol_error)?;
 
         let mut reply: Option<Box<ExecuteReply>> = None;
@@ -153,8 +153,8 @@ impl KernelClient {
             let until = deadline.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
             tokio::select! {
                 biased;
-                heard = self.heard.recv() => match heard {
-                    Some(KernelMessage::Published(message)) => {
+                heard = self.messages.recv() => match heard {
+                    Some(KernelMessage::Broadcast(message)) => {
                         idle |= is_idle(&message, &id);
                         self.handle_broadcast(&message, outputs);
                     }
@@ -163,15 +163,15 @@ impl KernelClient {
                             && let JupyterMessageContent::ExecuteReply(content) = message.content
                         {
                             reply = Some(Box::new(content));
-                            deadline = Some(Instant::now() + LAST_WORDS);
+                            deadline = Some(Instant::now() + OUTPUT_TIMEOUT);
                         }
                     }
-                    Some(KernelMessage::Broken(why)) => return Err(kernel_error("the kernel is lost", &why)),
+                    Some(KernelMessage::ConnectionLost(why)) => return Err(kernel_error("the kernel is lost", &why)),
                     None => return Err(kernel_error("the kernel is lost", "its connection closed")),
                 },
                 status = self.child.wait() => {
                     self.drain_messages(outputs);
-                    return Err(kernel_died_error(status, self.folder.path(), "while it ran the cell"));
+                    return Err(kernel_died_error(status, self.temp_folder.path(), "while it ran the cell"));
                 }
                 () = stop.received() => {
                     if stopped.replace(ExecutionEnd::Interrupted).is_some() {
@@ -180,7 +180,7 @@ impl KernelClient {
                         return Ok(ExecutionEnd::Interrupted);
                     }
                     self.interrupt().await?;
-                    deadline = Some(Instant::now() + GRACE);
+                    deadline = Some(Instant::now() + INTERRUPT_TIMEOUT);
                 }
                 () = sleep_until(until), if deadline.is_some() => {
                     if reply.is_some() {
@@ -190,9 +190,9 @@ impl KernelClient {
                         self.kill();
                         return Ok(ended);
                     }
-                    stopped = Some(ExecutionEnd::TooLong);
+                    stopped = Some(ExecutionEnd::TimedOut);
                     self.interrupt().await?;
-                    deadline = Some(Instant::now() + GRACE);
+                    deadline = Some(Instant::now() + INTERRUPT_TIMEOUT);
                 }
             }
         }
@@ -214,38 +214,38 @@ impl KernelClient {
             let _ = control.send(ShutdownRequest { restart: false }.into()).await;
             child.wait().await
         };
-        if timeout(FAREWELL, goodbye).await.is_ok() {
+        if timeout(SHUTDOWN_TIMEOUT, goodbye).await.is_ok() {
             return;
         }
         self.kill();
-        let _ = timeout(FAREWELL, self.child.wait()).await;
+        let _ = timeout(SHUTDOWN_TIMEOUT, self.child.wait()).await;
     }
 
     /// Asks for kernel_info until a reply and a broadcast have arrived. Then the subscription
     /// works, and no output can be missed.
     async fn handshake(&mut self) -> Result<()> {
         let (mut answered, mut published) = (false, false);
-        let end = Instant::now() + START;
+        let end = Instant::now() + START_TIMEOUT;
         let mut ask_again = Instant::now();
         while !(answered && published) {
             tokio::select! {
                 biased;
-                heard = self.heard.recv() => match heard {
-                    Some(KernelMessage::Published(_)) => published = true,
+                heard = self.messages.recv() => match heard {
+                    Some(KernelMessage::Broadcast(_)) => published = true,
                     Some(KernelMessage::Reply(message)) => {
                         if let JupyterMessageContent::KernelInfoReply(info) = message.content {
                             if !std::mem::replace(&mut answered, true) {
-                                self.answered_after = self.elapsed();
+                                self.time_to_first_reply = self.elapsed();
                             }
                             let language = serde_json::to_value(&info.language_info);
                             self.language = without_nulls(language.unwrap_or_default());
                         }
                     }
-                    Some(KernelMessage::Broken(why)) => return Err(kernel_error("the kernel is lost", &why)),
+                    Some(KernelMessage::ConnectionLost(why)) => return Err(kernel_error("the kernel is lost", &why)),
                     None => return Err(kernel_error("the kernel is lost", "its connection closed")),
                 },
                 status = self.child.wait() => {
-                    return Err(kernel_died_error(status, self.folder.path(), "before it answered"));
+                    return Err(kernel_died_error(status, self.temp_folder.path(), "before it answered"));
                 }
                 () = sleep_until(ask_again) => {
                     if Instant::now() > end {
@@ -260,7 +260,9 @@ impl KernelClient {
     }
 
     fn handle_broadcast(&mut self, message: &JupyterMessage, outputs: &mut OutputCollector) {
-        let Some(&cell) = parent_id(message).and_then(|id| self.cells.get(id)) else { return };
+        let Some(&cell) = parent_id(message).and_then(|id| self.request_cells.get(id)) else {
+            return;
+        };
         if let JupyterMessageContent::ExecuteInput(input) = &message.content {
             outputs.set_count(cell, input.execution_count.value() as u64);
         }
@@ -269,8 +271,8 @@ impl KernelClient {
 
     /// Processes the messages that had arrived when the kernel ended.
     fn drain_messages(&mut self, outputs: &mut OutputCollector) {
-        while let Ok(heard) = self.heard.try_recv() {
-            if let KernelMessage::Published(message) = heard {
+        while let Ok(heard) = self.messages.try_recv() {
+            if let KernelMessage::Broadcast(message) = heard {
                 self.handle_broadcast(&message, outputs);
             }
         }
@@ -330,7 +332,7 @@ async fn connect(info: &ConnectionInfo) -> Result<Connections, RuntimeError> {
     let (said, heard) = unbounded_channel();
     let also = said.clone();
     tokio::spawn(async move {
-        while forward_message(published.read().await, &said, KernelMessage::Published) {}
+        while forward_message(published.read().await, &said, KernelMessage::Broadcast) {}
     });
     tokio::spawn(async move {
         while forward_message(replies.read().await, &also, KernelMessage::Reply) {}
@@ -347,7 +349,7 @@ fn forward_message(
     match read {
         Ok(message) => said.send(wrap(message)).is_ok(),
         Err(RuntimeError::ZmqError(e)) => {
-            let _ = said.send(KernelMessage::Broken(e.to_string()));
+            let _ = said.send(KernelMessage::ConnectionLost(e.to_string()));
             false
         }
         // Messages of unknown form or with a wrong signature are skipped.
@@ -371,7 +373,7 @@ async fn connection_info() -> Result<ConnectionInfo> {
         hb_port,
         key: uuid::Uuid::new_v4().to_string(),
         signature_scheme: "hmac-sha256".into(),
-        kernel_name: Some(super::notebook::KERNEL.into()),
+        kernel_name: Some(super::notebook::KERNEL_NAME.into()),
     })
 }
 
@@ -388,13 +390,13 @@ fn log_path(private: &Path) -> PathBuf {
 /// Name of the connection file.
 const CONNECTION: &str = "connection.json";
 /// Placeholder for the path of the connection file in the command of a kernel.
-const CONNECTION_FILE: &str = "{connection_file}";
+const CONNECTION_FILE_PLACEHOLDER: &str = "{connection_file}";
 
 fn spawn(argv: &[&str], private: &Path, folder: &Path, env: &[(&str, &str)]) -> Result<Child> {
     let starting = |e: std::io::Error| Error::io("starting the kernel", &e);
     let connection = private.join(CONNECTION);
     let connection = connection.to_string_lossy();
-    let mut words = argv.iter().map(|word| word.replace(CONNECTION_FILE, &connection));
+    let mut words = argv.iter().map(|word| word.replace(CONNECTION_FILE_PLACEHOLDER, &connection));
     let log = File::create(log_path(private)).map_err(starting)?;
     let log_too = log.try_clone().map_err(starting)?;
     let mut command = Command::new(words.next().unwrap_or_default());

@@ -6,7 +6,7 @@ use epsilab::data::{self, Dataset, ImageOptions};
 use epsilab::{Error, Result};
 
 use crate::folder::entries;
-use crate::options::{self, DATA, suggest_names};
+use crate::options::{self, DATASETS, suggest_names};
 
 /// Seed of the split of the data, which never changes, so that the parts do not depend on the run.
 const SPLIT_SEED: u64 = 0;
@@ -47,7 +47,7 @@ impl DataArgs {
     pub fn read(&self) -> Result<Dataset> {
         let (train, test) = self.parts()?;
         let name = self.data.as_deref().unwrap_or("glyphs");
-        let known = DATA.iter().find(|(known, _)| *known == name);
+        let known = DATASETS.iter().find(|(known, _)| *known == name);
         let is_table = known.is_none() && [".csv", ".csv.gz"].iter().any(|end| name.ends_with(end));
         let is_images = known.is_none() && !is_table && is_image_source(Path::new(name));
         for (option, given, applies, of) in [
@@ -73,7 +73,7 @@ impl DataArgs {
                 }
             }
             None => {
-                let names: Vec<&str> = DATA.iter().map(|(known, _)| *known).collect();
+                let names: Vec<&str> = DATASETS.iter().map(|(known, _)| *known).collect();
                 let why = "there is no data set and no folder of this name";
                 return Err(Error::setting("--data", name, why).fix(format!(
                     "{}, or name a folder of images, or a file that ends in .tar or .csv",

@@ -47,9 +47,10 @@ impl MaskArgs {
     /// mask.
     pub fn check(&self, method: &MethodDescriptor) -> Result<()> {
         let given = self.values().into_iter().find_map(|(name, value)| Some((name, value?)));
-        if let (false, Some((option, value))) = (method.is_sparse, given) {
+        if let (false, Some((option, value))) = (method.supports_sparsity, given) {
             let others = methods::methods();
-            let sparse = others.iter().map(|method| method.descriptor()).filter(|m| m.is_sparse);
+            let sparse =
+                others.iter().map(|method| method.descriptor()).filter(|m| m.supports_sparsity);
             let names: Vec<&str> = sparse.map(|method| method.name).collect();
             let why = format!("the method {} takes no mask and drops nothing", method.name);
             let fix = format!("leave out {option}, or choose a --method from {}", names.join(", "));

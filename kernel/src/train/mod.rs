@@ -38,7 +38,7 @@ pub struct TrainArgs {
     #[command(flatten)]
     pub data: DataArgs,
     #[command(flatten)]
-    start: InitialModelArgs,
+    initial_model: InitialModelArgs,
     #[command(flatten)]
     plan: PlanArgs,
     /// Read the plan from a JSON file, as --save-plan and plan.save(path) write it
@@ -85,11 +85,11 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
     }
     let data = args.data.read()?;
     if args.preview {
-        let model = args.start.untrained_model(&data, args.seed()?)?;
+        let model = args.initial_model.untrained_model(&data, args.seed()?)?;
         let plan = args.build_plan(&model, &data)?;
         check_freezing(&plan, &model)?;
         args.print_preset()?;
-        if let Some(first) = args.start.describe_pretraining() {
+        if let Some(first) = args.initial_model.describe_pretraining() {
             eprintln!("{first}");
         }
         note_missing_test_part(&data);
@@ -137,7 +137,7 @@ impl TrainArgs {
             None => self.plan.check()?,
         }
         self.checkpoint_interval()?;
-        self.start.check()
+        self.initial_model.check()
     }
 
     /// Prints the commands' defaults that determine the plan.
@@ -161,7 +161,7 @@ impl TrainArgs {
         let start = |args: &Self| {
             let on = ["device", "precision", "checkpoint_every"]
                 .map(|id| args.plan.text(id).map(str::to_owned));
-            (args.data.clone(), args.start.clone(), on)
+            (args.data.clone(), args.initial_model.clone(), on)
         };
         start(self) == start(other)
     }
@@ -176,7 +176,7 @@ impl TrainArgs {
 
     /// Returns whether there is a training on public data before that of the run.
     pub fn trains_first(&self) -> bool {
-        self.start.has_pretraining()
+        self.initial_model.has_pretraining()
     }
 
     /// Returns the model before any training, as [`InitialModelArgs::untrained_model`].
@@ -184,7 +184,7 @@ impl TrainArgs {
     /// # Errors
     /// As [`InitialModelArgs::untrained_model`].
     pub fn untrained(&self, data: &Dataset, seed: Option<u64>) -> Result<Model> {
-        self.start.untrained_model(data, seed)
+        self.initial_model.untrained_model(data, seed)
     }
 
     /// Returns the model at the start of the run, as [`InitialModelArgs::model`].
@@ -193,7 +193,7 @@ impl TrainArgs {
     /// As [`InitialModelArgs::model`]; kind `Setting` for a precision that does not exist.
     pub fn model(&self, data: &Dataset, seed: Option<u64>) -> Result<ControlFlow<Run, Model>> {
         let device = self.plan.text("device");
-        self.start.model(data, seed, device, self.precision()?)
+        self.initial_model.model(data, seed, device, self.precision()?)
     }
 
     /// Returns the requested device, if one is given.
@@ -210,8 +210,8 @@ impl TrainArgs {
     /// # Errors
     /// As [`train`].
     pub fn run(&self, data: &Dataset, heading: Option<String>) -> Result<Run> {
-        if self.start.has_pretraining() {
-            let untrained = self.start.untrained_model(data, self.seed()?)?;
+        if self.initial_model.has_pretraining() {
+            let untrained = self.initial_model.untrained_model(data, self.seed()?)?;
             let plan = self.load_or_build_plan(&untrained, data)?;
             check_freezing(&plan, &untrained)?;
             plan.resolve_device()?;

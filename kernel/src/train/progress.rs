@@ -8,15 +8,15 @@ use epsilab::show::format;
 use epsilab::train::{Divergence, Observer, Progress, Run};
 
 /// Time between updates of the live line.
-const PACE: Duration = Duration::from_millis(500);
+const LIVE_INTERVAL: Duration = Duration::from_millis(500);
 /// Time between lines if stderr is a file.
-const LINES: Duration = Duration::from_secs(30);
+const LINE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Progress output of a run on stderr.
 pub struct StderrRunObserver {
     heading: String,
     is_terminal: bool,
-    shown: Option<Instant>,
+    last_update: Option<Instant>,
     warned: bool,
 }
 
@@ -24,7 +24,7 @@ impl StderrRunObserver {
     /// Creates progress output with this heading.
     pub fn new(heading: String) -> Self {
         let is_terminal = std::io::stderr().is_terminal();
-        Self { heading, is_terminal, shown: None, warned: false }
+        Self { heading, is_terminal, last_update: None, warned: false }
     }
 
     /// Prints a line that stays.
@@ -49,15 +49,15 @@ impl Observer for StderrRunObserver {
 
     fn on_start(&mut self, progress: &Progress<'_>) {
         self.print_line(&format!("{}, {} steps", self.heading, progress.plan.steps()));
-        self.shown = Some(Instant::now());
+        self.last_update = Some(Instant::now());
     }
 
     fn on_step(&mut self, progress: &Progress<'_>) {
-        let pace = if self.is_terminal { PACE } else { LINES };
-        if self.shown.is_some_and(|shown| shown.elapsed() < pace) {
+        let pace = if self.is_terminal { LIVE_INTERVAL } else { LINE_INTERVAL };
+        if self.last_update.is_some_and(|shown| shown.elapsed() < pace) {
             return;
         }
-        self.shown = Some(Instant::now());
+        self.last_update = Some(Instant::now());
         self.warn_once(progress.curve.divergence());
         let (step, steps) = (progress.step, progress.plan.steps());
         let left = progress.seconds * (steps - step) as f64 / step.max(1) as f64;

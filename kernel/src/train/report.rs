@@ -46,8 +46,8 @@ pub fn to_json(run: &Run) -> Result<String> {
     let (record, plan) = (run.record(), run.plan());
     let (badge, why, epsilon) = match run.badge() {
         Badge::Proved => ("proved", None, record.epsilon),
-        Badge::Assumption(what) => ("assumption", Some(what), record.epsilon),
-        Badge::None(why) => ("none", Some(why), None),
+        Badge::Conditional(what) => ("assumption", Some(what), record.epsilon),
+        Badge::NoGuarantee(why) => ("none", Some(why), None),
     };
     let report = JsonReport {
         method: plan.descriptor()?.name,

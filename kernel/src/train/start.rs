@@ -44,15 +44,15 @@ pub struct InitialModelArgs {
 /// Seed of the training on public data, so that runs with several seeds share it.
 const PRETRAINING_SEED: u64 = 0;
 /// The seed of public data that are drawn by code; those of `--data` have seed 0.
-const DRAWING_SEED: u64 = 1;
+const GENERATION_SEED: u64 = 1;
 /// Maximum number of epochs of training on public data.
-const MOST_EPOCHS: f64 = 10_000.0;
+const MAX_EPOCHS: f64 = 10_000.0;
 
 /// The data sets of `--pretrain-on`.
-const PUBLIC: [(&str, DatasetLoader); 8] = [
-    ("glyphs", || data::glyphs_with(12_000, 2_000, DRAWING_SEED)),
-    ("patterns", || data::patterns_with(12_000, 2_000, DRAWING_SEED)),
-    ("sentences", || data::sentences_with(8_000, 2_000, DRAWING_SEED)),
+const PUBLIC_DATASETS: [(&str, DatasetLoader); 8] = [
+    ("glyphs", || data::glyphs_with(12_000, 2_000, GENERATION_SEED)),
+    ("patterns", || data::patterns_with(12_000, 2_000, GENERATION_SEED)),
+    ("sentences", || data::sentences_with(8_000, 2_000, GENERATION_SEED)),
     ("mnist", data::mnist),
     ("fashion_mnist", data::fashion_mnist),
     ("cifar10", data::cifar10),
@@ -69,7 +69,7 @@ impl InitialModelArgs {
         options::parse_activation(self.activation.as_deref())?;
         self.model.as_deref().map(options::find_model).transpose()?;
         let named = self.pretrain_on.as_deref();
-        named.map(|name| options::lookup("--pretrain-on", name, &PUBLIC)).transpose()?;
+        named.map(|name| options::lookup("--pretrain-on", name, &PUBLIC_DATASETS)).transpose()?;
         self.file.check(&[
             ("--pretrain-on", self.pretrain_on.is_some()),
             ("--model", self.model.is_some()),
@@ -86,8 +86,8 @@ impl InitialModelArgs {
             return Err(Error::setting("--pretrain-epochs", "given", why)
                 .fix("add --prior drawn, or leave it out"));
         }
-        if !(epochs > 0.0 && epochs <= MOST_EPOCHS) {
-            let why = format!("the number of epochs is above 0 and at most {MOST_EPOCHS}");
+        if !(epochs > 0.0 && epochs <= MAX_EPOCHS) {
+            let why = format!("the number of epochs is above 0 and at most {MAX_EPOCHS}");
             return Err(Error::setting("--pretrain-epochs", format!("{epochs:e}"), why)
                 .fix("leave it out for the default"));
         }
@@ -102,7 +102,7 @@ impl InitialModelArgs {
     /// Returns the number of passes over the public data.
     fn pretraining_epochs(&self) -> f64 {
         self.pretrain_epochs.unwrap_or_else(|| match self.prior {
-            Some(_) => DrawnPrior::EPOCHS,
+            Some(_) => DrawnPrior::DEFAULT_EPOCHS,
             None => recipes::pretraining().settings().epochs,
         })
     }
@@ -218,7 +218,7 @@ impl InitialModelArgs {
     /// Reads the data of `--pretrain-on`.
     fn load_public_data(&self) -> Result<Option<Dataset>> {
         let Some(name) = &self.pretrain_on else { return Ok(None) };
-        let read = options::lookup("--pretrain-on", name, &PUBLIC)?;
+        let read = options::lookup("--pretrain-on", name, &PUBLIC_DATASETS)?;
         Ok(Some(read()?.assumed_public()))
     }
 

@@ -57,7 +57,7 @@ pub struct MembershipReport {
     pub advantage_interval: (f64, f64),
     /// (FPR, TPR) at every threshold, from (0, 0) to (1, 1).
     #[serde(skip)]
-    pub curve: Vec<(f64, f64)>,
+    pub roc_curve: Vec<(f64, f64)>,
 }
 
 /// Runs the loss-threshold attack (Yeom, Giacomelli, Fredrikson, Jha, 2018): examples with a
@@ -82,7 +82,7 @@ pub struct ShadowModel {
     /// The model.
     pub model: Model,
     /// Whether each example, members first and then non-members, was in its training part.
-    pub is_in: Vec<bool>,
+    pub is_member: Vec<bool>,
 }
 
 /// Runs the likelihood-ratio attack (LiRA; Carlini et al., 2022, algorithm 1) with shadow models:
@@ -107,9 +107,9 @@ pub fn lira_attack(
     let target = logits(&finished.trained_model())?;
     let of_shadows: Vec<Vec<f64>> =
         shadows.iter().map(|shadow| logits(&shadow.model)).collect::<Result<_>>()?;
-    if let Some(shadow) = shadows.iter().find(|shadow| shadow.is_in.len() != target.len()) {
+    if let Some(shadow) = shadows.iter().find(|shadow| shadow.is_member.len() != target.len()) {
         let why = format!("there are {} examples", target.len());
-        return Err(Error::setting("is_in", format!("{} flags", shadow.is_in.len()), why)
+        return Err(Error::setting("is_in", format!("{} flags", shadow.is_member.len()), why)
             .fix("give one flag per example, members first"));
     }
     // Means per example; one variance for all, of each kind.
@@ -117,7 +117,7 @@ pub fn lira_attack(
         let mut means = Vec::with_capacity(target.len());
         let (mut squares, mut freedom) = (0.0, 0.0);
         for i in 0..target.len() {
-            let chosen = shadows.iter().zip(&of_shadows).filter(|(s, _)| s.is_in[i] == is_in);
+            let chosen = shadows.iter().zip(&of_shadows).filter(|(s, _)| s.is_member[i] == is_in);
             let values: Vec<f64> = chosen.map(|(_, logits)| logits[i]).collect();
             if values.is_empty() {
                 let what = format!("{} shadow models", shadows.len());
@@ -177,7 +177,7 @@ impl MembershipReport {
             auc_interval: (within(auc - reach), within(auc + reach)),
             advantage,
             advantage_interval,
-            curve: curve(members, non_members),
+            roc_curve: curve(members, non_members),
         })
     }
 }

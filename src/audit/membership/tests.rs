@@ -10,11 +10,11 @@ fn separated_equal_and_known_scores() {
     let high: Vec<f64> = low.iter().map(|value| value + 200.0).collect();
     let apart = MembershipReport::new("test", &high, &low).unwrap();
     assert_eq!((apart.auc, apart.advantage), (1.0, 1.0));
-    assert!(apart.advantage_interval.0 > 0.7 && apart.curve.contains(&(0.0, 1.0)));
+    assert!(apart.advantage_interval.0 > 0.7 && apart.roc_curve.contains(&(0.0, 1.0)));
     let same = MembershipReport::new("test", &low, &low).unwrap();
     assert!((same.auc - 0.5).abs() < 1e-12 && same.auc_interval.0 < 0.5);
     assert!(same.advantage_interval.0 < 0.0 && same.advantage_interval.1 > 0.0);
-    assert_eq!((same.curve[0], *same.curve.last().unwrap()), ((0.0, 0.0), (1.0, 1.0)));
+    assert_eq!((same.roc_curve[0], *same.roc_curve.last().unwrap()), ((0.0, 0.0), (1.0, 1.0)));
     // Pairs: 4 > {1, 2, 3, 3.5}, 3 > {1, 2} and ties one, 2.5 > {1, 2}, 0 > {}: 8.5 of 16.
     let known =
         MembershipReport::new("test", &[4.0, 3.0, 2.5, 0.0], &[1.0, 2.0, 3.0, 3.5]).unwrap();
@@ -65,7 +65,7 @@ fn memorised_examples_are_recognised_and_an_untrained_model_shows_nothing() {
     let shadows: Vec<ShadowModel> = (0..6)
         .map(|s| {
             let is_in: Vec<bool> = (0..120).map(|i| half(i, s) == s & 1).collect();
-            ShadowModel { model: trained_on(&all, &is_in), is_in }
+            ShadowModel { model: trained_on(&all, &is_in), is_member: is_in }
         })
         .collect();
     let by_ratio = lira_attack(&target, &shadows, members.train(), others.train()).unwrap();

@@ -16,7 +16,7 @@ const AMPLITUDE: f64 = 10.0;
 /// The canaries, and which of them are in the training part.
 pub(super) struct CanarySet {
     pub(super) canaries: Batch,
-    pub(super) is_in: Vec<bool>,
+    pub(super) included: Vec<bool>,
     /// Number of the other examples, which come first.
     pub(super) others: u32,
 }
@@ -29,7 +29,7 @@ impl CanarySet {
         canaries: usize,
         seeds: &Seeds,
     ) -> Result<(Self, Dataset)> {
-        let mut rng = ChaCha20Rng::from_seed(seeds.masks);
+        let mut rng = ChaCha20Rng::from_seed(seeds.dropout);
         let size: usize = data.shape().iter().product();
         let bound = plan.privacy().map_or(1.0, |privacy| privacy.clip.noise_std(1.0));
         let amplitude = (AMPLITUDE * bound.max(1.0)) as f32;
@@ -49,7 +49,10 @@ impl CanarySet {
         }
         let others = train.len() as u32;
         let together = data::from_vecs(features, data.shape(), classes, data.classes())?;
-        Ok((Self { canaries: Batch::new(all, data.shape(), labels)?, is_in, others }, together))
+        Ok((
+            Self { canaries: Batch::new(all, data.shape(), labels)?, included: is_in, others },
+            together,
+        ))
     }
 }
 

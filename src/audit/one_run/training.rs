@@ -94,16 +94,16 @@ impl OneRunAudit {
         let mut order: Vec<usize> = (0..canaries).collect();
         order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
         let half = guesses / 2;
-        let right_in = order[..half].iter().filter(|&&i| crowd.is_in[i]).count();
-        let right_out = order[canaries - half..].iter().filter(|&&i| !crowd.is_in[i]).count();
+        let right_in = order[..half].iter().filter(|&&i| crowd.included[i]).count();
+        let right_out = order[canaries - half..].iter().filter(|&&i| !crowd.included[i]).count();
         let made = Guesses { canaries, guesses: 2 * half, correct: right_in + right_out };
         let lower_bound = made.lower_bound(claim.delta.0, CONFIDENCE)?;
         Ok(OneRunReport {
             method: plan.method().to_owned(),
             verdict: claim.verdict_on(lower_bound),
             claimed_epsilon: claim.epsilon,
-            why: claim.why,
-            compared_epsilon: claim.compared,
+            why: claim.refusal_reason,
+            compared_epsilon: claim.compared_epsilon,
             delta: claim.delta.0,
             lower_bound,
             confidence: CONFIDENCE,
@@ -187,7 +187,7 @@ impl OneRunAudit {
         let mut sampler =
             PoissonSampler::new(examples.len(), plan.sampling_rate(), seeds.sampling)?;
         let attacker = Attacker { executor: AutoExecutor::default(), canaries: &crowd.canaries };
-        let mut scores = vec![0.0; crowd.is_in.len()];
+        let mut scores = vec![0.0; crowd.included.len()];
         for step in 0..plan.steps() {
             let ids = sampler.next_batch();
             let selected = coordinates.next_selection(&network)?;
@@ -211,8 +211,8 @@ impl OneRunAudit {
             let settings = StepSettings {
                 momentum: rate.momentum,
                 noise_std: Some(&release.noise_std),
-                selected,
-                touched: state.update_mask(coordinates.trained(), selected),
+                noise_mask: selected,
+                update_mask: state.update_mask(coordinates.trained(), selected),
                 ..StepSettings::new(rate.learning_rate)
             };
             network = optimizer.step(&network, &release.gradient, &settings)?;

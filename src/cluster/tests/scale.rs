@@ -39,7 +39,7 @@ fn played(runs: u64) -> (f64, f64, f64) {
     let model = build(0).unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
     let first = &tickets[0];
-    let grant = PrechargedAttempt { other_bits: false, aside: &aside };
+    let grant = PrechargedAttempt { inexact_repeat: false, conflict_path: &aside };
     let claim = Claim::Granted(&first.attempt);
     let fit = Fit { id: &first.id, plan: &first.plan, model: &model, data: &lab.data, claim };
     let other = RunStore::open(elsewhere.path().to_owned()).unwrap();

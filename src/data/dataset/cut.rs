@@ -33,7 +33,7 @@ impl Dataset {
             let why = "a split needs one example for each of its two parts";
             return Err(Error::setting("training examples", len, why).fix("give more examples"));
         }
-        let key = parts::partition_key(&self.inner.cuts, "split", seed);
+        let key = parts::partition_key(&self.inner.split_key, "split", seed);
         let [train, test] = parts::partition_examples(self.train(), &key, share);
         if train.is_empty() || test.is_empty() {
             let part = if train.is_empty() { "training" } else { "test" };
@@ -51,7 +51,7 @@ impl Dataset {
         );
         let parts = (self.train().select(&train), self.train().select(&test));
         Ok(self.with_parts(source, parts.0, parts.1).map_inner(|inner| {
-            inner.cuts = key;
+            inner.split_key = key;
             inner.about.test_split_off = true;
         }))
     }
@@ -84,7 +84,7 @@ impl Dataset {
             );
             return self.with_parts(source, self.train().clone(), test);
         }
-        let key = parts::partition_key(&self.inner.cuts, "limit", 0);
+        let key = parts::partition_key(&self.inner.split_key, "limit", 0);
         let share = train.max(1) as f64 / all.0 as f64;
         let [kept, _] = parts::partition_examples(self.train(), &key, share);
         let source = format!(
@@ -96,7 +96,7 @@ impl Dataset {
             format_count(test.len())
         );
         let kept = self.train().select(&kept);
-        self.with_parts(source, kept, test).map_inner(|inner| inner.cuts = key)
+        self.with_parts(source, kept, test).map_inner(|inner| inner.split_key = key)
     }
 
     /// Replaces every feature `x` by `(x - mean) / std`.

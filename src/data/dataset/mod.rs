@@ -41,7 +41,7 @@ pub(super) struct Inner {
     hash: OnceLock<String>,
     test_hash: OnceLock<String>,
     /// The key of the last split or limit; zero if there was none.
-    cuts: [u8; 32],
+    split_key: [u8; 32],
     origin: Origin,
 }
 
@@ -115,7 +115,7 @@ impl Dataset {
                 vocabulary,
                 hash,
                 test_hash,
-                cuts,
+                split_key: cuts,
                 origin,
             }),
         }
@@ -127,7 +127,7 @@ impl Dataset {
             about: self.inner.about.clone(),
             hash: self.hash().to_owned(),
             test_hash: self.test_hash().to_owned(),
-            cuts: self.inner.cuts,
+            cuts: self.inner.split_key,
             origin: self.origin().to_owned(),
         }
     }
@@ -142,7 +142,7 @@ impl Dataset {
         Self::from_parts(of.about, train, test).map_inner(|inner| {
             inner.vocabulary = vocabulary;
             inner.hash = OnceLock::from(of.hash);
-            inner.cuts = of.cuts;
+            inner.split_key = of.cuts;
             inner.test_hash = OnceLock::from(of.test_hash);
             inner.origin = Origin::Given(of.origin);
         })

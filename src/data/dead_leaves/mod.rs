@@ -11,7 +11,7 @@ use super::dataset::Dataset;
 use super::drawn::{
     DataSplit, approx_normal, bernoulli, choose, dataset, example_rng, uniform, uniform_below,
 };
-use super::forms::{FORMS, Point, SdfShape};
+use super::forms::{Point, SDF_SHAPES, SdfShape};
 use crate::Result;
 use noise::Spectrum;
 
@@ -72,7 +72,7 @@ impl Process {
     fn new(rng: &mut impl Rng) -> Self {
         let colours = 2 + uniform_below(rng, 3);
         let palette = (0..colours).map(|_| tone(rng)).collect();
-        let forms = [choose(rng, &FORMS), choose(rng, &FORMS)];
+        let forms = [choose(rng, &SDF_SHAPES), choose(rng, &SDF_SHAPES)];
         let radii = (uniform(rng, 1.5, 4.0), uniform(rng, 9.0, 20.0));
         let aspect = uniform(rng, 0.45, 1.0);
         let common = direction(rng);

@@ -9,10 +9,10 @@ use super::whole;
 
 /// Largest number of pixels along a side, and in all. A small file can announce any size, so a
 /// larger one counts as damaged.
-const LONGEST: u32 = 16_384;
-const MOST: u64 = 64 << 20;
+const MAX_SIDE: u32 = 16_384;
+const MAX_PIXELS: u64 = 64 << 20;
 /// Largest number of bytes that a decoder may ask for: four channels of 16 bits per pixel.
-const MOST_BYTES: u64 = 8 * MOST;
+const MAX_DECODER_BYTES: u64 = 8 * MAX_PIXELS;
 
 /// The formats that are read, with the names that messages use.
 const FORMATS: [(ImageFormat, &str); 3] =
@@ -36,7 +36,7 @@ fn decode_unguarded(bytes: &[u8]) -> Result<RgbImage, String> {
     let damaged = |error: ImageError| format!("a damaged {name} image: {error}");
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     let mut limits = Limits::default();
-    limits.max_alloc = Some(MOST_BYTES);
+    limits.max_alloc = Some(MAX_DECODER_BYTES);
     reader.limits(limits);
     let decoder = reader.into_decoder().map_err(damaged)?;
     check_size(decoder.dimensions())?;
@@ -52,9 +52,9 @@ fn check_size((width, height): (u32, u32)) -> Result<(), String> {
     if width == 0 || height == 0 {
         return Err(format!("an image of {width}x{height} pixels"));
     }
-    if width.max(height) > LONGEST || u64::from(width) * u64::from(height) > MOST {
+    if width.max(height) > MAX_SIDE || u64::from(width) * u64::from(height) > MAX_PIXELS {
         return Err(format!(
-            "an image of {width}x{height} pixels; at most {LONGEST} along a side and {MOST} in all \
+            "an image of {width}x{height} pixels; at most {MAX_SIDE} along a side and {MAX_PIXELS} in all \
              are read"
         ));
     }

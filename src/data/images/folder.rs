@@ -80,12 +80,13 @@ pub fn image_folder(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Da
         let (entries, are) = (pluralise(skipped, "entry"), if skipped == 1 { "is" } else { "are" });
         remark += &format!(" Skipped: {entries} that {are} no JPEG, PNG or WebP.");
     }
-    let set = ImageListing { path, found: layout.found, remark, class_names, train, test };
+    let set =
+        ImageListing { path, description: layout.description, remark, class_names, train, test };
     set.into_dataset(form)
 }
 
 const CLASS_FOLDERS: LayoutKind = LayoutKind {
-    is_in: scan::has_folders,
+    is_present: scan::has_folders,
     name: "class folders",
     why: "the folder that an image is in says its class",
     fix: "give a folder with train/<class>/<image>.jpg, .png or .webp (and optionally \

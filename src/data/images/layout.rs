@@ -7,7 +7,7 @@ use crate::{Error, ErrorKind, Result};
 /// Kind of content of the parts of a data set.
 pub(super) struct LayoutKind {
     /// Function that returns whether a folder has any content of this kind.
-    pub(super) is_in: fn(&Path) -> Result<bool>,
+    pub(super) is_present: fn(&Path) -> Result<bool>,
     /// Name of the content, in the plural.
     pub(super) name: &'static str,
     /// Reason why a folder without such content can't be read.
@@ -21,7 +21,7 @@ pub(super) struct Layout {
     pub(super) train: PathBuf,
     pub(super) test: Option<PathBuf>,
     /// The layout in words.
-    pub(super) found: String,
+    pub(super) description: String,
     /// Sentence on what follows from the layout, with a space before it; may be empty.
     pub(super) remark: &'static str,
 }
@@ -42,7 +42,7 @@ impl Layout {
                 (None, Some(_)) => ("train/ and val/", ""),
                 (None, None) => ("train/", NO_TEST_PART),
             };
-            return Ok(Self { train, test: test.or(val), found: found.to_owned(), remark });
+            return Ok(Self { train, test: test.or(val), description: found.to_owned(), remark });
         }
         let missing = |what: String, why: &str| {
             Err(Error::new(ErrorKind::MissingData, what, why).fix(kind.fix))
@@ -54,13 +54,13 @@ impl Layout {
                 format!("{shown} has no folder train/"),
                 &format!("there is {}, so the training part must be in train/", test.display()),
             ),
-            (true, None) if !(kind.is_in)(path)? => {
+            (true, None) if !(kind.is_present)(path)? => {
                 missing(format!("{shown} has no {}", kind.name), kind.why)
             }
             (true, None) => Ok(Self {
                 train: path.to_owned(),
                 test: None,
-                found: format!("{}, without train/ and test/", kind.name),
+                description: format!("{}, without train/ and test/", kind.name),
                 remark: NO_TEST_PART,
             }),
         }

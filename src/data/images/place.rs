@@ -8,7 +8,7 @@ use crate::data::unpack::{corrupt, read_range, read_raw};
 use crate::{Error, Result};
 
 /// Largest file in bytes: the size of the pixels of the largest image that is read.
-pub(super) const LARGEST: usize = 512 << 20;
+pub(super) const MAX_IMAGE_BYTES: usize = 512 << 20;
 
 /// Location of the bytes of an image.
 pub(super) enum ImageLocation {
@@ -26,7 +26,7 @@ impl ImageLocation {
     /// If the file can't be read, or is too large.
     pub(super) fn read(&self) -> Result<Vec<u8>> {
         match self {
-            Self::File(path) => read_raw(path, LARGEST),
+            Self::File(path) => read_raw(path, MAX_IMAGE_BYTES),
             Self::Member { shard, from, length, .. } => read_range(shard, *from, *length),
         }
     }

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 pub(super) struct ImageListing<'a> {
     pub(super) path: &'a Path,
     /// The layout in words.
-    pub(super) found: String,
+    pub(super) description: String,
     /// Further sentences, each with a space before it.
     pub(super) remark: String,
     pub(super) class_names: Vec<String>,
@@ -34,7 +34,7 @@ impl ImageListing<'_> {
             "Images of {}: {}, the middle of each at {side}x{side} pixels, features (x / 255 - \
              {mean}) / {std}.{}",
             self.path.display(),
-            self.found,
+            self.description,
             self.remark
         );
         let all = self.train.len();

@@ -1,12 +1,12 @@
 //! Synthetic colour images of the shape of CIFAR-10, without a download. Begin with `patterns`. The
-//! class of an image is its form, one of `FORMS`; all else in it is random.
+//! class of an image is its form, one of `SDF_SHAPES`; all else in it is random.
 
 use rand::Rng;
 
 use super::canvas::{Canvas, Colour, Pose, SIDE, colour, turn};
 use super::dataset::Dataset;
 use super::drawn::{dataset, example_rng, uniform, uniform_below};
-use super::forms::FORMS;
+use super::forms::SDF_SHAPES;
 use crate::Result;
 
 /// Returns synthetic coloured shapes and textures in ten classes: 10,000 for training and 2,000
@@ -33,11 +33,11 @@ pub fn patterns() -> Result<Dataset> {
 /// No training examples, or more than 32-bit indices allow.
 pub fn patterns_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
     let source = format!("Shapes drawn by code from seed {seed}: no download and no private data.");
-    let names = FORMS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let names = SDF_SHAPES.iter().map(|(name, _)| (*name).to_owned()).collect();
     let shape = [3, SIDE, SIDE];
     dataset(("patterns", source), names, &shape, (train, test), |part, i, into| {
         let mut rng = example_rng(b"epsilab shapes 1", seed, part, i);
-        let class = uniform_below(&mut rng, FORMS.len());
+        let class = uniform_below(&mut rng, SDF_SHAPES.len());
         draw(&mut rng, class, into);
         class
     })
@@ -60,10 +60,10 @@ fn draw(rng: &mut impl Rng, class: usize, into: &mut [f32]) {
     for _ in 0..uniform_below(rng, 4) {
         let blob = pose(rng, 1.5, 3.5, 15.0);
         let (stain, strength) = (colour(rng, 0.05, 0.95), uniform(rng, 0.3, 0.7));
-        canvas.paint(&blob, FORMS[0].1, |_| stain, strength);
+        canvas.paint(&blob, SDF_SHAPES[0].1, |_| stain, strength);
     }
     let strength = uniform(rng, 0.75, 1.0);
-    canvas.paint(&pose(rng, 8.0, 13.0, 4.5), FORMS[class].1, |_| ink, strength);
+    canvas.paint(&pose(rng, 8.0, 13.0, 4.5), SDF_SHAPES[class].1, |_| ink, strength);
     canvas.scan(rng, noise, slope, into);
 }
 

@@ -9,8 +9,8 @@ const SIZE: usize = 3 * SIDE * SIDE;
 /// Returns the accuracy of the nearest class mean on the test part: that of the simplest linear
 /// model.
 fn nearest_mean(data: &Dataset) -> f64 {
-    let mut means = vec![vec![0.0f64; SIZE]; FORMS.len()];
-    let mut counts = [0.0f64; FORMS.len()];
+    let mut means = vec![vec![0.0f64; SIZE]; SDF_SHAPES.len()];
+    let mut counts = [0.0f64; SDF_SHAPES.len()];
     for i in 0..data.train().len() {
         let class = data.train().label(i);
         counts[class] += 1.0;
@@ -42,12 +42,12 @@ fn colours_and_places_do_not_tell_the_class() {
 /// Returns whether a point is inside the shape of a class without randomness: large, in the
 /// middle, unturned.
 fn inside(class: usize, at: Point) -> bool {
-    FORMS[class].1(at) < 0.0
+    SDF_SHAPES[class].1(at) < 0.0
 }
 
 #[test]
 fn the_forms_are_what_their_names_say() {
-    let class = |name: &str| FORMS.iter().position(|(known, _)| *known == name).unwrap();
+    let class = |name: &str| SDF_SHAPES.iter().position(|(known, _)| *known == name).unwrap();
     let cases: [(&str, &[Point], &[Point]); 7] = [
         ("disc", &[(0.0, 0.0), (0.6, 0.6)], &[(0.7, 0.7)]),
         ("ring", &[(0.75, 0.0), (0.0, -0.75)], &[(0.0, 0.0), (0.0, 1.1)]),

@@ -11,7 +11,7 @@ use crate::Result;
 /// The chunks of one request, in order. Dropping it cancels the others.
 pub(crate) struct Chunks<S: Gather> {
     reader: Arc<Prefetcher<S>>,
-    number: u64,
+    request_id: u64,
     request: Arc<ChunkRequest<S>>,
     taken: usize,
 }
@@ -22,7 +22,7 @@ impl<S: Gather> Chunks<S> {
         number: u64,
         request: Arc<ChunkRequest<S>>,
     ) -> Self {
-        Self { reader, number, request, taken: 0 }
+        Self { reader, request_id: number, request, taken: 0 }
     }
 
     /// Returns the request of these chunks.
@@ -44,9 +44,9 @@ impl<S: Gather> Iterator for Chunks<S> {
         let (shared, asked) = (&self.reader.shared, Instant::now());
         let mut state = shared.lock();
         let gathered = loop {
-            match state.queue.iter_mut().find(|queued| queued.number == self.number) {
+            match state.queue.iter_mut().find(|queued| queued.request_id == self.request_id) {
                 Some(queued) => {
-                    if let Some(gathered) = queued.done.pop_front() {
+                    if let Some(gathered) = queued.ready_chunks.pop_front() {
                         break gathered;
                     }
                 }
@@ -57,10 +57,10 @@ impl<S: Gather> Iterator for Chunks<S> {
                     break gathered;
                 }
             }
-            state.waiting += 1;
+            state.waiting_callers += 1;
             shared.changed.notify_all();
             state = shared.wait(state);
-            state.waiting -= 1;
+            state.waiting_callers -= 1;
         };
         drop(state);
         shared.waited.fetch_add(asked.elapsed().as_nanos() as u64, Ordering::Relaxed);
@@ -71,7 +71,7 @@ impl<S: Gather> Iterator for Chunks<S> {
 impl<S: Gather> Drop for Chunks<S> {
     fn drop(&mut self) {
         let mut state = self.reader.shared.lock();
-        let own = state.queue.iter().position(|queued| queued.number == self.number);
+        let own = state.queue.iter().position(|queued| queued.request_id == self.request_id);
         if let Some(own) = own.and_then(|i| state.queue.remove(i)) {
             state.discard(own);
         }

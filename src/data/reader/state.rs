@@ -7,20 +7,20 @@ use super::ChunkRequest;
 use crate::Result;
 
 /// Number of gathered chunks that exist at the same time: one in use and one ahead of it.
-const ALIVE: usize = 2;
+const MAX_LIVE_CHUNKS: usize = 2;
 
 pub(super) struct PrefetcherState<S> {
     /// The request in use, and the one that is expected next.
     pub(super) queue: VecDeque<QueuedRequest<S>>,
     /// Buffers of chunks that were released.
-    pub(super) spare: Vec<Vec<f32>>,
+    pub(super) free_buffers: Vec<Vec<f32>>,
     /// Number of chunks that are gathered, being gathered or in use.
-    pub(super) alive: usize,
+    pub(super) live_chunks: usize,
     /// Number of callers that wait for a chunk.
-    pub(super) waiting: usize,
+    pub(super) waiting_callers: usize,
     /// Number of the next request.
-    pub(super) number: u64,
-    pub(super) ended: bool,
+    pub(super) last_request_id: u64,
+    pub(super) is_shut_down: bool,
     #[cfg(test)]
     pub(super) seen: Seen,
 }
@@ -39,16 +39,16 @@ pub(crate) struct Seen {
 }
 
 pub(super) struct QueuedRequest<S> {
-    pub(super) number: u64,
+    pub(super) request_id: u64,
     pub(super) request: Arc<ChunkRequest<S>>,
     /// Number of chunks whose gathering has begun.
-    pub(super) begun: usize,
-    pub(super) done: VecDeque<Result<Vec<f32>>>,
+    pub(super) started_chunks: usize,
+    pub(super) ready_chunks: VecDeque<Result<Vec<f32>>>,
 }
 
 impl<S> QueuedRequest<S> {
     fn is_fully_started(&self) -> bool {
-        self.begun == self.request.chunks.len()
+        self.started_chunks == self.request.chunks.len()
     }
 }
 
@@ -56,11 +56,11 @@ impl<S> Default for PrefetcherState<S> {
     fn default() -> Self {
         Self {
             queue: VecDeque::new(),
-            spare: Vec::new(),
-            alive: 0,
-            waiting: 0,
-            number: 0,
-            ended: false,
+            free_buffers: Vec::new(),
+            live_chunks: 0,
+            waiting_callers: 0,
+            last_request_id: 0,
+            is_shut_down: false,
             #[cfg(test)]
             seen: Seen::default(),
         }
@@ -69,9 +69,14 @@ impl<S> Default for PrefetcherState<S> {
 
 impl<S> PrefetcherState<S> {
     pub(super) fn enqueue(&mut self, request: ChunkRequest<S>) -> QueuedRequest<S> {
-        self.number += 1;
+        self.last_request_id += 1;
         let (request, done) = (Arc::new(request), VecDeque::new());
-        QueuedRequest { number: self.number, request, begun: 0, done }
+        QueuedRequest {
+            request_id: self.last_request_id,
+            request,
+            started_chunks: 0,
+            ready_chunks: done,
+        }
     }
 
     /// Begins the next chunk to gather, if there is one and its memory is free.
@@ -80,35 +85,35 @@ impl<S> PrefetcherState<S> {
         let starved = self
             .queue
             .front()
-            .is_some_and(|first| first.done.is_empty() && !first.is_fully_started());
-        if self.alive >= ALIVE && !(self.waiting > 0 && starved) {
+            .is_some_and(|first| first.ready_chunks.is_empty() && !first.is_fully_started());
+        if self.live_chunks >= MAX_LIVE_CHUNKS && !(self.waiting_callers > 0 && starved) {
             return None;
         }
         let queued = self.queue.iter_mut().find(|queued| !queued.is_fully_started())?;
-        queued.begun += 1;
-        Some((queued.number, queued.request.clone(), queued.begun - 1))
+        queued.started_chunks += 1;
+        Some((queued.request_id, queued.request.clone(), queued.started_chunks - 1))
     }
 
     /// Returns a buffer for one more chunk.
     pub(super) fn acquire_buffer(&mut self) -> Vec<f32> {
-        self.alive += 1;
+        self.live_chunks += 1;
         #[cfg(test)]
         {
-            self.seen.alive = self.seen.alive.max(self.alive);
+            self.seen.alive = self.seen.alive.max(self.live_chunks);
         }
-        self.spare.pop().unwrap_or_default()
+        self.free_buffers.pop().unwrap_or_default()
     }
 
     /// Takes back the buffer of a chunk.
     pub(super) fn release(&mut self, buffer: Vec<f32>) {
-        self.alive -= 1;
-        if self.spare.len() < ALIVE && buffer.capacity() > 0 {
-            self.spare.push(buffer);
+        self.live_chunks -= 1;
+        if self.free_buffers.len() < MAX_LIVE_CHUNKS && buffer.capacity() > 0 {
+            self.free_buffers.push(buffer);
         }
     }
 
     pub(super) fn discard(&mut self, queued: QueuedRequest<S>) {
-        queued.done.into_iter().flatten().for_each(|buffer| self.release(buffer));
+        queued.ready_chunks.into_iter().flatten().for_each(|buffer| self.release(buffer));
     }
 }
 

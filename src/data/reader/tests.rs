@@ -85,7 +85,7 @@ fn the_time_of_waiting_is_counted() {
     let before = reader.wait_time();
     let shared = reader.shared.clone();
     let late = std::thread::spawn(move || {
-        while shared.lock().waiting == 0 {
+        while shared.lock().waiting_callers == 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -187,7 +187,7 @@ fn requests_at_the_same_time_do_not_block_each_other() {
         assert_eq!(rest, [Ok(vec![(i + 1) as f32]), Ok(vec![(i + 2) as f32])]);
     }
     drop(kept);
-    assert_eq!(reader.shared.lock().alive, 0);
+    assert_eq!(reader.shared.lock().live_chunks, 0);
 }
 
 #[test]

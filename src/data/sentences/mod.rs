@@ -9,7 +9,7 @@ use super::dataset::Dataset;
 use super::drawn::{bernoulli, choose, dataset, example_rng, uniform_below};
 use super::text::Vocabulary;
 use crate::Result;
-use words::{ENDS, OPENINGS, TOPICS, Topic, WordList};
+use words::{CLOSINGS, OPENINGS, TOPICS, Topic, WordList};
 
 /// Token ids per example; longer sentences are truncated.
 const LENGTH: usize = 24;
@@ -81,7 +81,7 @@ fn sentence(rng: &mut impl Rng, topic: usize) -> String {
         }
     }
     if bernoulli(rng, 0.5) {
-        words.push(choose(rng, ENDS));
+        words.push(choose(rng, CLOSINGS));
     }
     let words = words.join(" ");
     let kept: Vec<&str> = words.split(' ').filter(|_| !bernoulli(rng, 0.05)).collect();
@@ -92,10 +92,10 @@ fn sentence(rng: &mut impl Rng, topic: usize) -> String {
 fn clause(rng: &mut impl Rng, topic: usize, words: &mut Vec<&'static str>) {
     words.push(choose(rng, &["the", "a", "that", "some", "their", "our"]));
     if bernoulli(rng, 0.5) {
-        words.push(word(rng, topic, |topic| topic.like));
+        words.push(word(rng, topic, |topic| topic.adjectives));
     }
-    words.push(word(rng, topic, |topic| topic.things));
-    words.push(word(rng, topic, |topic| topic.deeds));
+    words.push(word(rng, topic, |topic| topic.nouns));
+    words.push(word(rng, topic, |topic| topic.verbs));
 }
 
 /// Returns a random word of the topic, now and then of any.

@@ -42,7 +42,7 @@ fn reading_in_order(text: &str) -> usize {
 }
 
 fn topic_of(word: &str) -> Option<usize> {
-    TOPICS.iter().position(|t| [t.things, t.deeds, t.like].concat().contains(&word))
+    TOPICS.iter().position(|t| [t.nouns, t.verbs, t.adjectives].concat().contains(&word))
 }
 
 #[test]

@@ -7,36 +7,36 @@ pub(super) type WordList = &'static [&'static str];
 /// Words about a topic.
 pub(super) struct Topic {
     pub(super) name: &'static str,
-    pub(super) things: WordList,
-    pub(super) deeds: WordList,
-    pub(super) like: WordList,
+    pub(super) nouns: WordList,
+    pub(super) verbs: WordList,
+    pub(super) adjectives: WordList,
 }
 
 #[rustfmt::skip]
 pub(super) const TOPICS: [Topic; 4] = [
     Topic {
         name: "weather",
-        things: &["rain", "storm", "snow", "wind", "fog", "thunder", "frost", "sunshine", "cloud", "hail", "breeze", "drizzle"],
-        deeds: &["fell", "blew", "froze", "melted", "cleared", "drifted", "howled", "flooded"],
-        like: &["icy", "stormy", "humid", "cloudy", "gusty", "mild", "frosty", "dry"],
+        nouns: &["rain", "storm", "snow", "wind", "fog", "thunder", "frost", "sunshine", "cloud", "hail", "breeze", "drizzle"],
+        verbs: &["fell", "blew", "froze", "melted", "cleared", "drifted", "howled", "flooded"],
+        adjectives: &["icy", "stormy", "humid", "cloudy", "gusty", "mild", "frosty", "dry"],
     },
     Topic {
         name: "kitchen",
-        things: &["soup", "bread", "recipe", "oven", "onion", "sauce", "cake", "spoon", "pepper", "dough", "salad", "kettle"],
-        deeds: &["simmered", "baked", "boiled", "burned", "tasted", "cooled", "thickened", "sizzled"],
-        like: &["salty", "crisp", "sweet", "spicy", "roasted", "raw", "buttery", "sour"],
+        nouns: &["soup", "bread", "recipe", "oven", "onion", "sauce", "cake", "spoon", "pepper", "dough", "salad", "kettle"],
+        verbs: &["simmered", "baked", "boiled", "burned", "tasted", "cooled", "thickened", "sizzled"],
+        adjectives: &["salty", "crisp", "sweet", "spicy", "roasted", "raw", "buttery", "sour"],
     },
     Topic {
         name: "music",
-        things: &["violin", "choir", "drum", "melody", "concert", "guitar", "song", "orchestra", "piano", "chorus", "rhythm", "flute"],
-        deeds: &["played", "sang", "echoed", "hummed", "rehearsed", "tuned", "swelled", "faded"],
-        like: &["loud", "tuneful", "acoustic", "rhythmic", "lively", "mellow", "famous", "offbeat"],
+        nouns: &["violin", "choir", "drum", "melody", "concert", "guitar", "song", "orchestra", "piano", "chorus", "rhythm", "flute"],
+        verbs: &["played", "sang", "echoed", "hummed", "rehearsed", "tuned", "swelled", "faded"],
+        adjectives: &["loud", "tuneful", "acoustic", "rhythmic", "lively", "mellow", "famous", "offbeat"],
     },
     Topic {
         name: "travel",
-        things: &["train", "passport", "suitcase", "airport", "ferry", "hotel", "map", "tourist", "bridge", "ticket", "harbour", "station"],
-        deeds: &["departed", "arrived", "crossed", "boarded", "waited", "landed", "returned", "wandered"],
-        like: &["distant", "crowded", "foreign", "delayed", "scenic", "remote", "packed", "coastal"],
+        nouns: &["train", "passport", "suitcase", "airport", "ferry", "hotel", "map", "tourist", "bridge", "ticket", "harbour", "station"],
+        verbs: &["departed", "arrived", "crossed", "boarded", "waited", "landed", "returned", "wandered"],
+        adjectives: &["distant", "crowded", "foreign", "delayed", "scenic", "remote", "packed", "coastal"],
     },
 ];
 
@@ -47,7 +47,7 @@ pub(super) const OPENINGS: WordList = &[
 ];
 
 #[rustfmt::skip]
-pub(super) const ENDS: WordList = &[
+pub(super) const CLOSINGS: WordList = &[
     "as everyone expected", "without a word", "for the second time", "until late", "at last",
     "so they say", "more than ever", "all day long", "and nobody knew why", "in the end",
 ];
@@ -60,6 +60,7 @@ const GLUE: WordList = &[
 
 /// Returns all words, to be numbered in this order.
 pub(super) fn all_words() -> impl Iterator<Item = &'static str> {
-    let topical = TOPICS.iter().flat_map(|topic| [topic.things, topic.deeds, topic.like].concat());
-    GLUE.iter().chain(OPENINGS).chain(ENDS).copied().chain(topical)
+    let topical =
+        TOPICS.iter().flat_map(|topic| [topic.nouns, topic.verbs, topic.adjectives].concat());
+    GLUE.iter().chain(OPENINGS).chain(CLOSINGS).copied().chain(topical)
 }

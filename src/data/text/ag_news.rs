@@ -50,13 +50,13 @@ fn read_ag_news(folder: Option<&Path>, options: &TextOptions) -> Result<Dataset>
     let found = AG_NEWS.find(folder)?;
     options.check()?;
     let (train, origin) = ag_news_rows(&found.train[0], options)?;
-    let test = match found.rest.first() {
+    let test = match found.test_files.first() {
         Some(path) => ag_news_rows(path, options)?.0,
         None => empty(&[options.length]),
     };
     let mut name = AG_NEWS.name.to_owned();
     let mut source = format!("Rows of {}", found.train[0].display());
-    found.rest.iter().for_each(|path| source += &format!(" and {}", path.display()));
+    found.test_files.iter().for_each(|path| source += &format!(" and {}", path.display()));
     source += &format!("; {options}.");
     if (train.len(), test.len()) != AG_SIZES {
         name += &format!(" ({} training rows)", format_count(train.len()));

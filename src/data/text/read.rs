@@ -9,7 +9,7 @@ use crate::data::examples::Examples;
 use crate::data::origin::CellHasher;
 use crate::data::records::CsvRecords;
 use crate::data::table::{Labels, empty, from_vecs, label_column, stem};
-use crate::data::unpack::{MOST_NUMBERS, corrupt};
+use crate::data::unpack::{MAX_FEATURES, corrupt};
 use crate::{Error, Result};
 
 /// Reads a text data set from a CSV file (plain or gzip) with a header: the column `label` names
@@ -104,8 +104,8 @@ pub fn from_texts(
             Error::setting("texts", format_count(texts.len()), why).fix("give a label per text")
         );
     }
-    if texts.len().saturating_mul(options.length) > MOST_NUMBERS {
-        let (texts, most) = (format_count(texts.len()), format_count(MOST_NUMBERS));
+    if texts.len().saturating_mul(options.length) > MAX_FEATURES {
+        let (texts, most) = (format_count(texts.len()), format_count(MAX_FEATURES));
         let why = format!("so many words of {texts} texts are more than the {most} kept in memory");
         return Err(Error::setting("length", options.length, why).fix("take fewer words per text"));
     }

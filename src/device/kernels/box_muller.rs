@@ -11,7 +11,7 @@ use crate::device::vectorised;
 const LANES: usize = 16;
 
 /// Normal values per block.
-pub(crate) const BLOCK: usize = 2 * LANES;
+pub(crate) const NORMALS_PER_BLOCK: usize = 2 * LANES;
 
 /// Random bytes per block: each pair uses 64 bits for its radius and 32 for its angle.
 pub(super) const BLOCK_BYTES: usize = 12 * LANES;
@@ -24,13 +24,13 @@ pub(super) const TAIL_BITS: u32 = 20;
 pub(super) const TAIL_WORDS: usize = 8;
 
 /// Computes the Box-Muller transform: pairs √(-2 ln u)·(sin v, cos v) of standard normal values,
-/// from uniform u and v. Every [`BLOCK_BYTES`] of `bytes` give [`BLOCK`] values of `out`, sines
+/// from uniform u and v. Every [`BLOCK_BYTES`] of `bytes` give [`NORMALS_PER_BLOCK`] values of `out`, sines
 /// first. `extension` returns the words that extend the radius of a pair, by its index.
 pub(super) fn normals(bytes: &[u8], out: &mut [f64], extension: impl Fn(u64) -> [u64; TAIL_WORDS]) {
     if !transform(bytes, out) {
         return;
     }
-    let blocks = bytes.chunks_exact(BLOCK_BYTES).zip(out.chunks_exact_mut(BLOCK));
+    let blocks = bytes.chunks_exact(BLOCK_BYTES).zip(out.chunks_exact_mut(NORMALS_PER_BLOCK));
     for (block, (bytes, out)) in (0u64..).zip(blocks) {
         let (radii, angles) = bytes.split_at(8 * LANES);
         for lane in 0..LANES {
@@ -55,7 +55,7 @@ vectorised! {
 /// Computes [`normals`] without extension. Returns whether a pair is in the tail.
 fn transform(bytes: &[u8], out: &mut [f64]) -> bool {
     let mut any_in_tail = false;
-    for (bytes, out) in bytes.chunks_exact(BLOCK_BYTES).zip(out.chunks_exact_mut(BLOCK)) {
+    for (bytes, out) in bytes.chunks_exact(BLOCK_BYTES).zip(out.chunks_exact_mut(NORMALS_PER_BLOCK)) {
         let (radii, angles) = bytes.split_at(8 * LANES);
         let bits = radii.as_chunks::<8>().0.iter().zip(angles.as_chunks::<4>().0);
         let (sines, cosines) = out.split_at_mut(LANES);
@@ -210,7 +210,7 @@ mod tests {
 
     /// Returns the sines of a block whose radii have these first 128 bits, and zeros after them.
     fn sines(digits: [u128; LANES], angles: [u32; LANES]) -> [f64; LANES] {
-        let mut out = [0.0; BLOCK];
+        let mut out = [0.0; NORMALS_PER_BLOCK];
         let bytes = block_bytes(digits.map(|digits| (digits >> 64) as u64), angles);
         normals(&bytes, &mut out, |pair| {
             let mut words = [0; TAIL_WORDS];
@@ -288,11 +288,11 @@ mod tests {
         let angles = std::array::from_fn(|lane| (lane as u32).wrapping_mul(0x1234_5678));
         let halves = radii.as_chunks::<LANES>().0.iter();
         let bytes: Vec<u8> = halves.flat_map(|&half| block_bytes(half, angles)).collect();
-        let (mut plain, mut out) = ([0.0; 2 * BLOCK], [0.0; 2 * BLOCK]);
+        let (mut plain, mut out) = ([0.0; 2 * NORMALS_PER_BLOCK], [0.0; 2 * NORMALS_PER_BLOCK]);
         assert!(transform(&bytes, &mut plain));
         normals(&bytes, &mut out, |pair| [u64::MAX / (pair + 2); TAIL_WORDS]);
         for (pair, &bits) in radii.iter().enumerate() {
-            let at = pair / LANES * BLOCK + pair % LANES;
+            let at = pair / LANES * NORMALS_PER_BLOCK + pair % LANES;
             let (sine, cosine) = sine_cosine(angles[pair % LANES]);
             let radius = match pair {
                 5 | 16 | 31 => tail_radius(bits, &[u64::MAX / (pair as u64 + 2); TAIL_WORDS]),

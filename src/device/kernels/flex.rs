@@ -5,8 +5,8 @@ use burn::prelude::*;
 use burn::tensor::Element;
 use burn_flex::FlexTensor;
 
-use super::box_muller::{BLOCK, BLOCK_BYTES, normals};
-use super::stream::CHUNK;
+use super::box_muller::{BLOCK_BYTES, NORMALS_PER_BLOCK, normals};
+use super::stream::NORMALS_PER_CHUNK;
 use super::{DeviceOps, DropoutMasks, NoiseParams};
 
 fn floats(tensor: &FlexTensor) -> &[f32] {
@@ -40,11 +40,11 @@ fn add_noise(
 ) -> FlexTensor {
     let values = values.to_contiguous();
     let mut out = floats(&values).to_vec();
-    for (chunk, out) in out.chunks_mut(CHUNK).enumerate() {
-        let mut normals = [0.0; CHUNK];
+    for (chunk, out) in out.chunks_mut(NORMALS_PER_CHUNK).enumerate() {
+        let mut normals = [0.0; NORMALS_PER_CHUNK];
         noise.stream.draw(noise.first_chunk + chunk as u64, out.len(), &mut normals);
         for (i, (value, z)) in out.iter_mut().zip(normals).enumerate() {
-            let is_selected = selected(chunk * CHUNK + i);
+            let is_selected = selected(chunk * NORMALS_PER_CHUNK + i);
             *value = if is_selected { (f64::from(*value) + noise.std * z) as f32 } else { 0.0 };
         }
     }
@@ -156,7 +156,7 @@ impl DeviceOps for Flex {
     fn normals(bits: FlexTensor, noise: NoiseParams) -> FlexTensor {
         let bits = bits.to_contiguous();
         let bytes: Vec<u8> = integers(&bits).iter().flat_map(|bits| bits.to_le_bytes()).collect();
-        let mut out = vec![0.0; bytes.len() / BLOCK_BYTES * BLOCK];
+        let mut out = vec![0.0; bytes.len() / BLOCK_BYTES * NORMALS_PER_BLOCK];
         normals(&bytes, &mut out, |pair| noise.stream.extension(noise.first_chunk, pair));
         let n = out.len();
         tensor(out.into_iter().map(|z| z as f32).collect(), [n])

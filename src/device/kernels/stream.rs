@@ -4,17 +4,17 @@
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
-pub(crate) use super::box_muller::BLOCK;
+pub(crate) use super::box_muller::NORMALS_PER_BLOCK;
 use super::box_muller::{BLOCK_BYTES, TAIL_WORDS, normals};
 
-/// Number of normal values per chunk of the stream, a multiple of [`BLOCK`].
-pub(crate) const CHUNK: usize = 2048;
+/// Number of normal values per chunk of the stream, a multiple of [`NORMALS_PER_BLOCK`].
+pub(crate) const NORMALS_PER_CHUNK: usize = 2048;
 
 /// Random bytes per chunk.
-const CHUNK_BYTES: usize = CHUNK / BLOCK * BLOCK_BYTES;
+const CHUNK_BYTES: usize = NORMALS_PER_CHUNK / NORMALS_PER_BLOCK * BLOCK_BYTES;
 
 /// Pairs of normal values per chunk.
-pub(super) const CHUNK_PAIRS: u64 = CHUNK as u64 / 2;
+pub(super) const CHUNK_PAIRS: u64 = NORMALS_PER_CHUNK as u64 / 2;
 
 /// Bit that is set in the stream number of the words that extend radii. Steps and the numbers of
 /// other streams don't have it.
@@ -29,9 +29,9 @@ pub(crate) struct NoiseStream {
 
 impl NoiseStream {
     /// Writes the first `len` standard normal values of a chunk, rounded up to whole blocks.
-    pub(crate) fn draw(&self, chunk: u64, len: usize, out: &mut [f64; CHUNK]) {
+    pub(crate) fn draw(&self, chunk: u64, len: usize, out: &mut [f64; NORMALS_PER_CHUNK]) {
         let mut bytes = [0; CHUNK_BYTES];
-        let bytes = &mut bytes[..len.div_ceil(BLOCK) * BLOCK_BYTES];
+        let bytes = &mut bytes[..len.div_ceil(NORMALS_PER_BLOCK) * BLOCK_BYTES];
         self.random_bits(chunk, bytes);
         normals(bytes, out, |pair| self.extension(chunk, pair));
     }

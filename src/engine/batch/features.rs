@@ -20,9 +20,9 @@ const CHUNK_BYTES: usize = 1 << 24;
 #[derive(Clone)]
 pub(super) enum Features {
     /// Features of all examples in memory, `[examples, copies, shape…]`.
-    Held(Box<DeviceArray>),
+    Resident(Box<DeviceArray>),
     /// Features in a data set, gathered when they are needed.
-    Drawn(LazyFeatures),
+    Lazy(LazyFeatures),
 }
 
 /// Examples of a data set whose features are gathered when they are needed.
@@ -151,8 +151,8 @@ impl Batch {
         let mut finite = Vec::with_capacity(self.len());
         for i in 0..self.len() {
             let is_finite = match &self.features {
-                Features::Held(_) => is_finite(self.features(i)),
-                Features::Drawn(drawn) => drawn.is_finite(i)?,
+                Features::Resident(_) => is_finite(self.features(i)),
+                Features::Lazy(drawn) => drawn.is_finite(i)?,
             };
             finite.extend(is_finite.then_some(i));
         }
@@ -163,18 +163,16 @@ impl Batch {
     /// An executor must not use their features.
     pub(in crate::engine) fn excluded_examples(&self) -> BTreeSet<usize> {
         match &self.features {
-            Features::Held(_) => BTreeSet::new(),
-            Features::Drawn(drawn) => drawn.source.skipped_positions(),
+            Features::Resident(_) => BTreeSet::new(),
+            Features::Lazy(drawn) => drawn.source.skipped_positions(),
         }
     }
 
     /// Returns whether the features can be read in place on the host.
     fn is_host_resident(&self) -> bool {
         match &self.features {
-            Features::Held(_) => true,
-            Features::Drawn(drawn) => {
-                self.is_empty() || drawn.source.features_in_place(0).is_some()
-            }
+            Features::Resident(_) => true,
+            Features::Lazy(drawn) => self.is_empty() || drawn.source.features_in_place(0).is_some(),
         }
     }
 
@@ -182,8 +180,8 @@ impl Batch {
     /// is one.
     pub(super) fn gather_all(&self) -> Result<DeviceArray> {
         let drawn = match &self.features {
-            Features::Held(features) => return Ok(DeviceArray::clone(features)),
-            Features::Drawn(drawn) => drawn,
+            Features::Resident(features) => return Ok(DeviceArray::clone(features)),
+            Features::Lazy(drawn) => drawn,
         };
         let all: Vec<usize> = (0..self.len()).collect();
         let mut features = Vec::new();
@@ -227,7 +225,7 @@ impl Batch {
         mut each: impl FnMut(usize, Chunk<'_>) -> Result<()>,
     ) -> Result<()> {
         let drawn = match &self.features {
-            Features::Drawn(drawn) if !self.is_host_resident() => drawn,
+            Features::Lazy(drawn) if !self.is_host_resident() => drawn,
             _ => {
                 for (number, pieces) in split(examples.len()).into_iter().enumerate() {
                     let examples = select_examples(examples, &pieces);
@@ -260,8 +258,8 @@ impl Batch {
         mut each: impl FnMut(usize, Tensor<2>) -> Result<(), E>,
     ) -> Result<(), E> {
         let drawn = match &self.features {
-            Features::Drawn(drawn) => drawn,
-            Features::Held(features) => {
+            Features::Lazy(drawn) => drawn,
+            Features::Resident(features) => {
                 for (number, piece) in split(self.len()).into_iter().flatten().enumerate() {
                     each(number, self.resident_rows_on(features, device, piece))?;
                 }

@@ -83,7 +83,7 @@ impl GradientClip {
     }
 
     fn norm(&self, parts: &[&mut [f32]]) -> f64 {
-        let UpstreamClip::Map { l15, sqrt_m, .. } = self.clip else {
+        let UpstreamClip::LinearMap { l15, sqrt_m, .. } = self.clip else {
             let steps = parts.iter().flat_map(|g| g.chunks_exact(self.channels));
             return steps.map(|g| squared_norm(g).sqrt()).sum();
         };

@@ -59,7 +59,7 @@ impl Conv {
         let geometry = Im2col::channels_last(&spec.geometry(size));
         let patches = PatchConv::new(geometry, spec.groups, out);
         let weight_len = patches.weight_len();
-        let layout = PackedLayout::Kernel {
+        let layout = PackedLayout::ConvKernel {
             groups: spec.groups,
             out: patches.group_out_channels(),
             input: patches.geometry().group_channels,

@@ -55,7 +55,7 @@ impl Op for Dense {
     fn forward(&self, pass: Forward) {
         let x = MatrixView::new(pass.x, pass.rows.total() * self.steps, self.inputs);
         let weight = MatrixView::new(&self.weight, self.inputs, self.outputs);
-        matmul(pass.y, WriteMode::Replace, x, weight);
+        matmul(pass.y, WriteMode::Overwrite, x, weight);
         pass.activation.apply(pass.y, &self.bias);
     }
 
@@ -82,7 +82,7 @@ impl LargeParameters for Dense {
         let positions = copies * self.steps;
         match (positions, weighted) {
             (1, _) => NormMethod::Ghost,
-            (_, true) => NormMethod::Instance,
+            (_, true) => NormMethod::Instantiated,
             _ => outer::choose_norm_method(positions, self.inputs, self.outputs),
         }
     }
@@ -115,7 +115,7 @@ impl LargeParameters for Dense {
         let x = MatrixView::new(ctx.x, positions, self.inputs);
         matmul(
             out,
-            WriteMode::Replace,
+            WriteMode::Overwrite,
             x.transposed(),
             MatrixView::new(ctx.g, positions, self.outputs),
         );
@@ -156,7 +156,7 @@ impl Dense {
             x.iter_mut().zip(ctx.x).for_each(|(to, &x)| *to = square(x));
             let x = MatrixView::new(x, examples, self.inputs);
             let weights = MatrixView::new(&weights.values, self.inputs, self.outputs);
-            matmul(sums, WriteMode::Replace, x, weights);
+            matmul(sums, WriteMode::Overwrite, x, weights);
         }
         let rows = sums.chunks_exact(self.outputs).zip(ctx.g.chunks_exact(self.outputs));
         let square = |((sums, g), x): ((&[f32], &[f32]), &[f32])| {

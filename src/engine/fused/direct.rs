@@ -18,20 +18,20 @@ use crate::nn::kernels::product::WriteMode;
 
 /// Largest number of weights for which the product is faster than one with patches (measured): it
 /// reads them once per output row.
-const MOST_WEIGHTS: usize = 1 << 17;
+const MAX_WEIGHTS: usize = 1 << 17;
 
-/// Largest number of terms of sums that, for at least [`MANY_OUTPUTS`] channels, take less time
+/// Largest number of terms of sums that, for at least [`MIN_PATCH_OUTPUTS`] channels, take less time
 /// than writing them. The product with patches, which writes memory in order, is then the faster
 /// one (measured).
-const FEW_TERMS: usize = 16;
-const MANY_OUTPUTS: usize = 128;
+const SHORT_SUM_TERMS: usize = 16;
+const MIN_PATCH_OUTPUTS: usize = 128;
 
 /// Smallest number of output columns whose sums keep the vector units busy.
-const LEAST_COLUMNS: usize = 4;
+const MIN_COLUMNS: usize = 4;
 
 /// Largest number of weights whose gradients stay in the L1 cache, so that they are added to for a
 /// few output rows at a time, and of values of the output gradient in these rows.
-const FEW_WEIGHTS: usize = 1 << 12;
+const L1_WEIGHTS: usize = 1 << 12;
 const BLOCK_VALUES: usize = 1 << 12;
 
 /// A convolution of channels-last images, `[positions, outputs]` from `[height, width, channels]`.
@@ -47,9 +47,9 @@ impl DirectConv {
     pub(super) fn new_if_faster(geometry: &Im2col, out: usize) -> Option<Self> {
         let [height, width] = geometry.kernel;
         let faster = height * width > 1
-            && geometry.output[1] >= LEAST_COLUMNS
-            && (geometry.patch_len() > FEW_TERMS || out < MANY_OUTPUTS)
-            && geometry.patch_len() * out <= MOST_WEIGHTS;
+            && geometry.output[1] >= MIN_COLUMNS
+            && (geometry.patch_len() > SHORT_SUM_TERMS || out < MIN_PATCH_OUTPUTS)
+            && geometry.patch_len() * out <= MAX_WEIGHTS;
         Self::new_if_supported(geometry, out).filter(|_| faster)
     }
 
@@ -124,12 +124,12 @@ impl WithSimd for DirectForward<'_> {
             for (row, out) in out.chunks_exact_mut(row_len).enumerate() {
                 let values = &padded[row * stride[0] * plan.padded_row()..];
                 let (row, apart) = (stride[1] * channels, plan.padded_row());
-                let a = LhsView { values, row, apart, step: 1 };
+                let a = LhsView { values, row_stride: row, run_stride: apart, term_stride: 1 };
                 for start in (0..outputs).step_by(panel) {
                     let width = panel.min(outputs - start);
                     let terms = kernel_width * channels;
                     let size = ProductShape { rows: output[1], runs, terms, width };
-                    let b = RhsView { values: &kernel[start..], step: outputs };
+                    let b = RhsView { values: &kernel[start..], term_stride: outputs };
                     multiply(simd, size, a, b, (&mut out[start..], outputs, store));
                 }
             }
@@ -150,7 +150,7 @@ impl WithSimd for DirectWeightGradient<'_> {
         let (outputs, panel) = (plan.out, 2 * S::F32_LANES);
         let (rows, row_len) = (kernel[1] * channels, output[1] * outputs);
         let apart = stride[0] * plan.padded_row();
-        let block = if out.len() <= FEW_WEIGHTS { BLOCK_VALUES / row_len } else { output[0] };
+        let block = if out.len() <= L1_WEIGHTS { BLOCK_VALUES / row_len } else { output[0] };
         let block = block.clamp(1, output[0]);
         let each =
             images.chunks_exact(plan.image_len()).zip(gradients.chunks_exact(output[0] * row_len));
@@ -160,16 +160,21 @@ impl WithSimd for DirectWeightGradient<'_> {
                 // Each kernel row is a block of rows of the product.
                 for (row, out) in out.chunks_exact_mut(rows * outputs).enumerate() {
                     let values = &padded[at * block * apart + row * plan.padded_row()..];
-                    let a = LhsView { values, row: 1, apart, step: stride[1] * channels };
+                    let a = LhsView {
+                        values,
+                        row_stride: 1,
+                        run_stride: apart,
+                        term_stride: stride[1] * channels,
+                    };
                     for start in (0..outputs).step_by(panel) {
                         let width = panel.min(outputs - start);
                         let size =
                             ProductShape { rows, runs: g.len() / row_len, terms: output[1], width };
-                        let b = RhsView { values: &g[start..], step: outputs };
+                        let b = RhsView { values: &g[start..], term_stride: outputs };
                         multiply(simd, size, a, b, (&mut out[start..], outputs, store));
                     }
                 }
-                store = WriteMode::Add;
+                store = WriteMode::Accumulate;
             }
         }
     }

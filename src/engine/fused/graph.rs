@@ -24,14 +24,14 @@ pub(super) struct Node {
     pub(super) op: Box<dyn Op>,
     pub(super) input: usize,
     /// Index of the value that is added to the output: the shortcut of a residual block.
-    pub(super) addend: Option<usize>,
+    pub(super) residual_input: Option<usize>,
     /// The activation after the operation.
     pub(super) activation: FusedActivation,
     /// Clip of the gradient before the activation.
     pub(super) clip: Option<GradientClip>,
     /// Ranges of the node's small parameters among those of all nodes, and of its parameter
     /// tensors in the network.
-    pub(super) small: Range<usize>,
+    pub(super) small_offset: Range<usize>,
     pub(super) parameters: Range<usize>,
     /// Number of large parameters.
     pub(super) large_len: usize,
@@ -96,17 +96,17 @@ impl Graph {
     /// Appends a node for an operation on `input`, and returns its value.
     fn push(&mut self, op: impl Op + 'static, input: usize) -> usize {
         let len = |small: bool| {
-            let slots = op.parameter_slots().iter().filter(|slot| slot.small == small);
+            let slots = op.parameter_slots().iter().filter(|slot| slot.is_small == small);
             slots.map(ParameterSlot::len).sum::<usize>()
         };
         let (small_len, large_len) = (len(true), len(false));
         let first = self.nodes.last().map_or(0, |node| node.parameters.end);
         let node = Node {
             input,
-            addend: None,
+            residual_input: None,
             activation: FusedActivation::None,
             clip: None,
-            small: self.small_len..self.small_len + small_len,
+            small_offset: self.small_len..self.small_len + small_len,
             parameters: first..first + op.parameter_slots().len(),
             large_len,
             op: Box::new(op),
@@ -176,7 +176,7 @@ impl Graph {
                 let (shortcut, _) = self.push_sequence(&spec.shortcut, (value, shape));
                 let end = Identity { name: "shortcut", len: out.iter().product() };
                 let value = self.push(end, body);
-                self.nodes[value - 1].addend = Some(shortcut);
+                self.nodes[value - 1].residual_input = Some(shortcut);
                 return (value, out);
             }
             LayerSpec::Linear(spec) => {

@@ -11,13 +11,13 @@ use crate::nn::kernels::vectorised;
 const LANES: usize = 32;
 
 /// Inputs of a group, whose subsets are numbered by four bits.
-const GROUP: usize = 4;
+const INPUTS_PER_TABLE: usize = 4;
 
 /// Groups whose sums of subsets are in the L1 cache together.
-const GROUPS: usize = 4;
+const TABLES_PER_BLOCK: usize = 4;
 
 /// Inputs of these groups.
-const BLOCK: usize = GROUP * GROUPS;
+const INPUTS_PER_BLOCK: usize = INPUTS_PER_TABLE * TABLES_PER_BLOCK;
 
 type Row = [f32; LANES];
 
@@ -36,8 +36,9 @@ impl BinaryMask {
             return None;
         }
         let inputs = weights.len() / outputs;
-        let mut subsets = vec![0; inputs.div_ceil(BLOCK) * outputs];
-        let blocks = weights.chunks(BLOCK * outputs).zip(subsets.chunks_exact_mut(outputs));
+        let mut subsets = vec![0; inputs.div_ceil(INPUTS_PER_BLOCK) * outputs];
+        let blocks =
+            weights.chunks(INPUTS_PER_BLOCK * outputs).zip(subsets.chunks_exact_mut(outputs));
         for (weights, subsets) in blocks {
             for (bit, weights) in weights.chunks_exact(outputs).enumerate() {
                 add_bit(weights, bit as u16, subsets);
@@ -57,13 +58,13 @@ impl BinaryMask {
     ) {
         let BinaryMaskScratch { lanes, totals } = scratch;
         lanes.clear();
-        lanes.resize(self.inputs.next_multiple_of(BLOCK), [0.0; LANES]);
+        lanes.resize(self.inputs.next_multiple_of(INPUTS_PER_BLOCK), [0.0; LANES]);
         totals.resize(self.outputs, [0.0; LANES]);
         let blocks = x.chunks(LANES * self.inputs).zip(sums.chunks_mut(LANES * self.outputs));
         for (x, sums) in blocks {
             // A few values of all rows at a time use whole cache lines.
-            for start in (0..self.inputs).step_by(BLOCK) {
-                let end = self.inputs.min(start + BLOCK);
+            for start in (0..self.inputs).step_by(INPUTS_PER_BLOCK) {
+                let end = self.inputs.min(start + INPUTS_PER_BLOCK);
                 for (lane, x) in x.chunks_exact(self.inputs).enumerate() {
                     for (to, x) in lanes[start..end].iter_mut().zip(&x[start..end]) {
                         to[lane] = square(*x);
@@ -71,8 +72,8 @@ impl BinaryMask {
                 }
             }
             add_subsets(lanes, &self.subsets, totals);
-            for start in (0..self.outputs).step_by(BLOCK) {
-                let end = self.outputs.min(start + BLOCK);
+            for start in (0..self.outputs).step_by(INPUTS_PER_BLOCK) {
+                let end = self.outputs.min(start + INPUTS_PER_BLOCK);
                 for (lane, sums) in sums.chunks_exact_mut(self.outputs).enumerate() {
                     for (sum, total) in sums[start..end].iter_mut().zip(&totals[start..end]) {
                         *sum = total[lane];
@@ -108,10 +109,10 @@ vectorised! {
     /// Computes for each output the sum of the rows that its subsets select.
     fn add_subsets(rows: &[Row], subsets: &[u16], totals: &mut [Row]) {
         totals.fill([0.0; LANES]);
-        let mut tables = [[[0.0f32; LANES]; 1 << GROUP]; GROUPS];
-        let blocks = rows.as_chunks::<BLOCK>().0.iter().zip(subsets.chunks_exact(totals.len()));
+        let mut tables = [[[0.0f32; LANES]; 1 << INPUTS_PER_TABLE]; TABLES_PER_BLOCK];
+        let blocks = rows.as_chunks::<INPUTS_PER_BLOCK>().0.iter().zip(subsets.chunks_exact(totals.len()));
         for (rows, subsets) in blocks {
-            for (table, rows) in tables.iter_mut().zip(rows.as_chunks::<GROUP>().0) {
+            for (table, rows) in tables.iter_mut().zip(rows.as_chunks::<INPUTS_PER_TABLE>().0) {
                 for (bit, row) in rows.iter().enumerate() {
                     let (without, with) = table.split_at_mut(1 << bit);
                     for (with, without) in with.iter_mut().zip(&*without) {

@@ -3,7 +3,7 @@
 /// Position and layout of one parameter tensor in a layer's buffer of small or of large parameters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ParameterSlot {
-    pub(super) small: bool,
+    pub(super) is_small: bool,
     pub(super) offset: usize,
     pub(super) layout: PackedLayout,
 }
@@ -15,25 +15,25 @@ pub(super) enum PackedLayout {
     Plain { len: usize },
     /// Convolution weights `[out, in, height, width]`, stored per group as a matrix
     /// `[height, width, in] x [out]` that multiplies channels-last patches.
-    Kernel { groups: usize, out: usize, input: usize, area: usize },
+    ConvKernel { groups: usize, out: usize, input: usize, area: usize },
     /// A matrix `[rows, columns]`, stored as columns of a matrix of width `width`.
     Columns { rows: usize, columns: usize, width: usize },
 }
 
 impl ParameterSlot {
     pub(super) fn small(offset: usize, len: usize) -> Self {
-        Self { small: true, offset, layout: PackedLayout::Plain { len } }
+        Self { is_small: true, offset, layout: PackedLayout::Plain { len } }
     }
 
     pub(super) fn large(offset: usize, layout: PackedLayout) -> Self {
-        Self { small: false, offset, layout }
+        Self { is_small: false, offset, layout }
     }
 
     /// Returns the number of elements of the tensor.
     pub(super) fn len(&self) -> usize {
         match self.layout {
             PackedLayout::Plain { len } => len,
-            PackedLayout::Kernel { groups, out, input, area } => groups * out * input * area,
+            PackedLayout::ConvKernel { groups, out, input, area } => groups * out * input * area,
             PackedLayout::Columns { rows, columns, .. } => rows * columns,
         }
     }
@@ -63,7 +63,7 @@ impl ParameterSlot {
             PackedLayout::Columns { rows, columns, width } => {
                 (0..rows).for_each(|r| run(r * columns, self.offset + r * width, columns));
             }
-            PackedLayout::Kernel { groups, out, input, area } => {
+            PackedLayout::ConvKernel { groups, out, input, area } => {
                 for group in 0..groups {
                     let start = group * out * input * area;
                     // Sixteen outputs at a time use whole cache lines on both sides.

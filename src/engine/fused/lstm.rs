@@ -25,7 +25,7 @@ struct Direction {
     /// Whether time runs backwards: the step before `t` is then `t + 1`.
     reverse: bool,
     input: Vec<f32>,
-    recurrent: Vec<f32>,
+    recurrent_weight: Vec<f32>,
     /// Sum of the two biases of each gate.
     bias: Vec<f32>,
 }
@@ -58,7 +58,7 @@ impl Lstm {
         let direction = |reverse| Direction {
             reverse,
             input: vec![0.0; inputs * width],
-            recurrent: vec![0.0; hidden * width],
+            recurrent_weight: vec![0.0; hidden * width],
             bias: vec![0.0; width],
         };
         let directions = (0..directions).map(|d| direction(d == 1)).collect();
@@ -111,7 +111,7 @@ impl Lstm {
             }
             let (input, recurrent) = out.split_at_mut(self.inputs * width);
             let x = MatrixView::new(x, steps, self.inputs);
-            matmul(input, WriteMode::Add, x.transposed(), MatrixView::new(g, steps, width));
+            matmul(input, WriteMode::Accumulate, x.transposed(), MatrixView::new(g, steps, width));
             if steps == 1 {
                 continue;
             }
@@ -122,7 +122,7 @@ impl Lstm {
             let g = &g[after * width..(after + steps - 1) * width];
             matmul(
                 recurrent,
-                WriteMode::Add,
+                WriteMode::Accumulate,
                 before.transposed(),
                 MatrixView::new(g, steps - 1, width),
             );
@@ -157,7 +157,7 @@ impl Op for Lstm {
             small.chunks_exact(2 * width).zip(large.chunks_exact((inputs + self.hidden) * width));
         for (direction, (small, large)) in self.directions.iter_mut().zip(each) {
             direction.input.copy_from_slice(&large[..inputs * width]);
-            direction.recurrent.copy_from_slice(&large[inputs * width..]);
+            direction.recurrent_weight.copy_from_slice(&large[inputs * width..]);
             let (first, second) = small.split_at(width);
             let sums = first.iter().zip(second).map(|(a, b)| a + b);
             direction.bias.iter_mut().zip(sums).for_each(|(b, sum)| *b = sum);
@@ -172,18 +172,18 @@ impl Op for Lstm {
         for (d, direction) in self.directions.iter().enumerate() {
             let (gates, cells) = self.offsets(d);
             let input = MatrixView::new(&direction.input, self.inputs, width);
-            let recurrent = MatrixView::new(&direction.recurrent, hidden, width);
+            let recurrent = MatrixView::new(&direction.recurrent_weight, hidden, width);
             for k in 0..steps {
                 let t = if direction.reverse { steps - 1 - k } else { k };
                 let x =
                     MatrixView::strided(&x[t * self.inputs..], n, self.inputs, steps * self.inputs);
                 let z = &mut saved[gates + t * width..];
-                matmul_strided(z, row, WriteMode::Replace, x, input);
+                matmul_strided(z, row, WriteMode::Overwrite, x, input);
                 if k > 0 {
                     matmul_strided(
                         z,
                         row,
-                        WriteMode::Add,
+                        WriteMode::Accumulate,
                         MatrixView::new(before, n, hidden),
                         recurrent,
                     );
@@ -238,8 +238,8 @@ impl Op for Lstm {
                     step_back(z, c, before, g, &dh[own.clone()], &mut dc[own]);
                 }
                 let z = MatrixView::strided(&saved[gates + t * width..], n, width, row);
-                let recurrent = MatrixView::new(&direction.recurrent, hidden, width);
-                matmul(dh, WriteMode::Replace, z, recurrent.transposed());
+                let recurrent = MatrixView::new(&direction.recurrent_weight, hidden, width);
+                matmul(dh, WriteMode::Overwrite, z, recurrent.transposed());
             }
         }
         let (copies, each) = (rows.copies, self.directions.len() * 2 * width);
@@ -265,7 +265,7 @@ impl Op for Lstm {
         for (d, direction) in self.directions.iter().enumerate() {
             let (gates, _) = self.offsets(d);
             let input = MatrixView::new(&direction.input, self.inputs, width);
-            let store = if d == 0 { store } else { WriteMode::Add };
+            let store = if d == 0 { store } else { WriteMode::Accumulate };
             for (i, gx) in values.chunks_exact_mut(steps * self.inputs).enumerate() {
                 let g = &saved[i * row + gates..i * row + gates + steps * width];
                 matmul(gx, store, MatrixView::new(g, steps, width), input.transposed());

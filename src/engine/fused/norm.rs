@@ -118,7 +118,7 @@ impl Op for NormLayer {
             self.sum_within_groups(gx_sum);
             g_sum.iter_mut().chain(gx_sum.iter_mut()).for_each(|v| *v /= n);
             let gx = &mut values[block * self.block_len()..(block + 1) * self.block_len()];
-            if *store == WriteMode::Replace {
+            if *store == WriteMode::Overwrite {
                 gx.fill(0.0);
             }
             input_gradient(x, g, mean, inverse, &self.gamma, g_sum, gx_sum, gx);

@@ -98,7 +98,7 @@ pub(super) struct InputGradient<'a> {
 impl<'a> InputGradient<'a> {
     /// Returns the values as zeros, to be added to.
     pub(super) fn zeroed(self) -> &'a mut [f32] {
-        if self.store == WriteMode::Replace {
+        if self.store == WriteMode::Overwrite {
             self.values.fill(0.0);
         }
         self.values
@@ -119,8 +119,8 @@ impl WriteMode {
     /// Writes `from` to `to`, or adds `from` to `to`.
     pub(super) fn put(self, to: &mut [f32], from: &[f32]) {
         match self {
-            Self::Replace => to.copy_from_slice(from),
-            Self::Add => add(to, from),
+            Self::Overwrite => to.copy_from_slice(from),
+            Self::Accumulate => add(to, from),
         }
     }
 }
@@ -185,7 +185,7 @@ pub(super) enum NormMethod {
     /// Ghost norms: from layer inputs and output gradients, without forming per-example gradients.
     Ghost,
     /// Instance norms: each example's gradient is formed in turn.
-    Instance,
+    Instantiated,
 }
 
 /// A layer on channels-last buffers. Each row of a buffer is one copy of one example.
@@ -253,7 +253,7 @@ pub(super) trait LargeParameters {
 
     /// Returns the cheaper method for the norms; `weighted` if there are coordinate weights.
     fn norm_method(&self, _copies: usize, _weighted: bool) -> NormMethod {
-        NormMethod::Instance
+        NormMethod::Instantiated
     }
 
     /// Computes the squared norm of each example's gradient, for layers whose [`norm_method`] is

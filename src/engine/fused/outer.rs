@@ -20,7 +20,7 @@ pub(super) fn choose_norm_method(positions: usize, inputs: usize, outputs: usize
     if positions * positions * (inputs + outputs) < multiplications_per_element * elements {
         NormMethod::Ghost
     } else {
-        NormMethod::Instance
+        NormMethod::Instantiated
     }
 }
 
@@ -38,7 +38,7 @@ pub(super) const LARGE_SUM: usize = 1 << 18;
 pub(super) fn gram_matrix<'a>(a: &[f32], positions: usize, out: &'a mut Vec<f32>) -> &'a [f32] {
     let out = resize_buffer(out, positions * positions);
     let a = MatrixView::new(a, positions, a.len() / positions);
-    matmul(out, WriteMode::Replace, a, a.transposed());
+    matmul(out, WriteMode::Overwrite, a, a.transposed());
     out
 }
 
@@ -63,7 +63,7 @@ pub(super) fn column_squared_norms(
     let underflow = inputs as f64 * UNDERFLOW_ERROR;
     let gram_g = resize_buffer(scratch, g.len());
     let matrix = MatrixView::new(gram, positions, positions);
-    matmul(gram_g, WriteMode::Replace, matrix, MatrixView::new(g, positions, outputs));
+    matmul(gram_g, WriteMode::Overwrite, matrix, MatrixView::new(g, positions, outputs));
     columns.fill(0.0);
     aligned.fill(0.0);
     for (t, (g, gram_g)) in g.chunks_exact(outputs).zip(gram_g.chunks_exact(outputs)).enumerate() {
@@ -225,7 +225,7 @@ pub(super) fn add_weighted_product(
     let (inputs, outputs) = (a.len() / rows, g.len() / rows);
     let g = scale_by_factors(g, factors, scratch);
     let (a, g) = (MatrixView::new(a, rows, inputs), MatrixView::new(g, rows, outputs));
-    matmul(sum, WriteMode::Add, a.transposed(), g);
+    matmul(sum, WriteMode::Accumulate, a.transposed(), g);
 }
 
 /// Computes `factor · g`; each factor belongs to the same number of consecutive rows.

@@ -41,13 +41,13 @@ impl PackedWeights {
     pub(super) fn new(weights: &CoordinateWeights, graph: &Graph) -> Self {
         let mut small = vec![0.0; graph.small_len];
         let mut large: Vec<NodeWeights> = graph.nodes.iter().map(|_| NodeWeights::Ones).collect();
-        let small_parts = split(&mut small, graph.nodes.iter().map(|node| node.small.len()));
+        let small_parts = split(&mut small, graph.nodes.iter().map(|node| node.small_offset.len()));
         let each = graph.nodes.iter().zip(small_parts).zip(&mut large).collect();
         for_each_node(each, graph.parameter_count, |((node, small), large)| {
             let mut packed = vec![0.0; node.large_len];
             let entries = &weights.entries()[node.parameters.clone()];
             for (slot, entry) in node.op.parameter_slots().iter().zip(entries) {
-                slot.pack(&entry.values, if slot.small { &mut *small } else { &mut packed });
+                slot.pack(&entry.values, if slot.is_small { &mut *small } else { &mut packed });
             }
             *large = if packed.iter().all(|&w| w == 1.0) {
                 NodeWeights::Ones

@@ -59,7 +59,7 @@ pub(super) struct Workspace {
     buffers: Buffers,
     /// The gradients of the small parameters, one row per example.
     small: Vec<f32>,
-    instance: Vec<f32>,
+    instance_gradients: Vec<f32>,
     /// Gradient of a node and example that is recomputed.
     recomputed: Vec<f32>,
     scratch: Scratch,
@@ -107,12 +107,13 @@ impl Workspace {
         let Job { graph, plan, rows, .. } = job;
         let (mut squares, mut recomputed) = self.squared_norms(job, groups.group_count());
         for &(node, example) in &recomputed {
-            squares[plan.group[node]][example] += self.recompute_instance(job, node, example);
+            squares[plan.group_of_node[node]][example] +=
+                self.recompute_instance(job, node, example);
         }
         let mut factors = vec![vec![0.0; rows.examples]; groups.group_count()];
         for i in 0..rows.examples {
             for node in self.instantiate_gradients(job, i, &mut squares) {
-                squares[plan.group[node]][i] += self.recompute_instance(job, node, i);
+                squares[plan.group_of_node[node]][i] += self.recompute_instance(job, node, i);
                 recomputed.push((node, i));
             }
             let norm = squares.iter().map(|squares| squares[i]).sum::<f64>().sqrt() as f32;
@@ -125,8 +126,12 @@ impl Workspace {
                 }
             }
             let sum = &mut sums.dense[graph.small_len..graph.small_len + plan.instance_len];
-            for (run, group) in &plan.instance_runs {
-                add_scaled(&mut sum[run.clone()], factors[*group][i], &self.instance[run.clone()]);
+            for (run, group) in &plan.instance_group_ranges {
+                add_scaled(
+                    &mut sum[run.clone()],
+                    factors[*group][i],
+                    &self.instance_gradients[run.clone()],
+                );
             }
         }
         if groups.group_count() > 1 {
@@ -140,7 +145,7 @@ impl Workspace {
             let sum = &mut sums.recomputed[node];
             sum.resize(graph.nodes[node].large_len, 0.0);
             let gradient = &self.recomputed[..sum.len()];
-            add_scaled(sum, factors[plan.group[node]][example], gradient);
+            add_scaled(sum, factors[plan.group_of_node[node]][example], gradient);
         }
         self.accumulate_sums(job, Some((&factors, &recomputed)), sums);
     }
@@ -178,7 +183,7 @@ impl Workspace {
             let x = &before[node.input][..rows.total() * graph.width(node.input)];
             let (activation, scratch) = (node.activation, &mut self.scratch);
             node.op.forward(Forward { rows, x, y, saved, activation, scratch });
-            if let Some(addend) = node.addend {
+            if let Some(addend) = node.residual_input {
                 let y = &mut after[0][..rows.total() * node.op.len()];
                 outer::add(y, &before[addend][..y.len()]);
             }
@@ -241,15 +246,17 @@ impl Workspace {
             let x_len = rows.total() * graph.width(node.input);
             let (before, after) = gradients.split_at_mut(i + 1);
             let g = &mut after[0][..len];
-            let inputs = node.addend.into_iter().chain([node.input]);
+            let inputs = node.residual_input.into_iter().chain([node.input]);
             for value in inputs.filter(|&value| plan.needs_gradient[value] && !written[value]) {
                 if !plan.keeps_gradient(value) {
                     before[value] = shared.pop().unwrap_or_default();
                 }
             }
-            let store =
-                |is_written: bool| if is_written { WriteMode::Add } else { WriteMode::Replace };
-            if let Some(addend) = node.addend.filter(|&addend| plan.needs_gradient[addend]) {
+            let store = |is_written: bool| {
+                if is_written { WriteMode::Accumulate } else { WriteMode::Overwrite }
+            };
+            if let Some(addend) = node.residual_input.filter(|&addend| plan.needs_gradient[addend])
+            {
                 store(written[addend]).put(resize_buffer(&mut before[addend], len), g);
                 written[addend] = true;
             }
@@ -261,7 +268,7 @@ impl Workspace {
                 clip.apply(rows.copies, g);
             }
             small_gradients.clear();
-            small_gradients.resize(rows.examples * node.small.len(), 0.0);
+            small_gradients.resize(rows.examples * node.small_offset.len(), 0.0);
             node.op.backward(Backward {
                 rows,
                 x: &values[node.input][..x_len],
@@ -275,10 +282,10 @@ impl Workspace {
                 small: &mut small_gradients,
                 scratch: &mut self.scratch,
             });
-            if !node.small.is_empty() {
-                let own = small_gradients.chunks_exact(node.small.len());
+            if !node.small_offset.is_empty() {
+                let own = small_gradients.chunks_exact(node.small_offset.len());
                 let each = small.chunks_exact_mut(graph.small_len).zip(own);
-                each.for_each(|(row, own)| row[node.small.clone()].copy_from_slice(own));
+                each.for_each(|(row, own)| row[node.small_offset.clone()].copy_from_slice(own));
             }
             if !plan.keeps_gradient(i + 1) {
                 shared.push(std::mem::take(&mut gradients[i + 1]));
@@ -298,7 +305,7 @@ impl Workspace {
         let plan = job.plan;
         let mut squares = vec![vec![0.0; job.rows.examples]; groups];
         for (i, own) in self.small_rows(job).enumerate() {
-            for (run, group) in &plan.small_runs {
+            for (run, group) in &plan.small_group_ranges {
                 let weights = job.request.weights.map(|w| &w.small[run.clone()]);
                 squares[*group][i] += outer::weighted_squared_norm(&own[run.clone()], weights);
             }
@@ -310,7 +317,7 @@ impl Workspace {
             }
             let start = self.times.start();
             let ctx = self.buffers.context(&job, i);
-            let squares = &mut squares[plan.group[i]];
+            let squares = &mut squares[plan.group_of_node[i]];
             match node.op.large() {
                 Some(Large::Matrices(matrices)) => {
                     let found = matrices.squared_norms(ctx, &mut self.scratch);
@@ -352,14 +359,14 @@ impl Workspace {
         let mut unreliable = Vec::new();
         // Added to the others at the end, in the order of the nodes.
         let mut own = vec![0.0; squares.len()];
-        resize_buffer(&mut self.instance, plan.instance_len);
+        resize_buffer(&mut self.instance_gradients, plan.instance_len);
         for (n, node) in graph.nodes.iter().enumerate() {
-            let instance = plan.norm_methods[n] == Some(NormMethod::Instance);
+            let instance = plan.norm_methods[n] == Some(NormMethod::Instantiated);
             let Some(matrices) = node.matrices().filter(|_| instance) else { continue };
             let begin = self.times.start();
             let range = &plan.sum_ranges[n];
             let range = range.start - graph.small_len..range.end - graph.small_len;
-            let (out, scratch) = (&mut self.instance[range], &mut self.scratch);
+            let (out, scratch) = (&mut self.instance_gradients[range], &mut self.scratch);
             let ctx = self.buffers.context(&job, n).example(i);
             let square = if plan.transformed[n] {
                 matrices.transformed_instance(ctx, out, scratch)
@@ -367,7 +374,7 @@ impl Workspace {
                 Some(matrices.instance_gradient(ctx, out, scratch))
             };
             match square {
-                Some(square) => own[plan.group[n]] += square,
+                Some(square) => own[plan.group_of_node[n]] += square,
                 None => {
                     out.fill(0.0);
                     unreliable.push(n);
@@ -389,7 +396,7 @@ impl Workspace {
     ) {
         let plan = job.plan;
         for (i, own) in self.small_rows(job).enumerate() {
-            for (run, group) in &plan.small_runs {
+            for (run, group) in &plan.small_group_ranges {
                 let factor = factors.map_or(1.0, |(factors, _)| factors[*group][i]);
                 add_scaled(&mut sums.dense[run.clone()], factor, &own[run.clone()]);
             }
@@ -398,12 +405,12 @@ impl Workspace {
         for (i, node) in job.graph.nodes.iter().enumerate() {
             match plan.norm_methods[i] {
                 None => continue,
-                Some(NormMethod::Instance) if factors.is_some() => continue,
+                Some(NormMethod::Instantiated) if factors.is_some() => continue,
                 _ => {}
             }
             let factors = factors.map(|(factors, recomputed)| {
                 remaining.clear();
-                remaining.extend_from_slice(&factors[plan.group[i]]);
+                remaining.extend_from_slice(&factors[plan.group_of_node[i]]);
                 recomputed
                     .iter()
                     .filter(|pair| pair.0 == i)

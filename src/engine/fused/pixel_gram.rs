@@ -49,7 +49,7 @@ impl PixelGram {
         let copies = pixels / (height * width);
         let inside = resize_buffer(scratch.0, pixels * pixels);
         let matrix = MatrixView::new(images, pixels, im2col.channels);
-        matmul(inside, WriteMode::Replace, matrix, matrix.transposed());
+        matmul(inside, WriteMode::Overwrite, matrix, matrix.transposed());
         // Products with pixels of the padding are zero.
         let total = copies * self.pixels();
         let products = resize_buffer(scratch.1, total * total);

@@ -33,11 +33,11 @@ pub(super) struct ExecutionPlan {
     /// Number of values in an example's instance gradients.
     pub(super) instance_len: usize,
     /// Group of each node's parameters.
-    pub(super) group: Vec<usize>,
+    pub(super) group_of_node: Vec<usize>,
     /// Ranges of the small parameters that are in one group, with that group.
-    pub(super) small_runs: Vec<(Range<usize>, usize)>,
+    pub(super) small_group_ranges: Vec<(Range<usize>, usize)>,
     /// Ranges of an example's instance gradients that are in one group, with that group.
-    pub(super) instance_runs: Vec<(Range<usize>, usize)>,
+    pub(super) instance_group_ranges: Vec<(Range<usize>, usize)>,
     pub(super) len: usize,
     /// Number of inputs, outputs and gradients of one row, also of gradients that share buffers.
     pub(super) row_len: usize,
@@ -57,12 +57,12 @@ impl ExecutionPlan {
                     None => (true, true),
                     Some(packed) => {
                         let large = !matches!(packed.large[i], NodeWeights::Zeros);
-                        (large, packed.small[node.small.clone()].iter().any(|&w| w != 0.0))
+                        (large, packed.small[node.small_offset.clone()].iter().any(|&w| w != 0.0))
                     }
                 };
                 let large = large && node.large_len > 0;
-                let trainable = large || small && !node.small.is_empty();
-                let addend = node.addend.is_some_and(|addend| needs_gradient[addend]);
+                let trainable = large || small && !node.small_offset.is_empty();
+                let addend = node.residual_input.is_some_and(|addend| needs_gradient[addend]);
                 needs_gradient.push(trainable || needs_gradient[node.input] || addend);
                 let weighted = PackedWeights::for_node(weights, i).is_some();
                 let method =
@@ -70,13 +70,13 @@ impl ExecutionPlan {
                 large.then(|| node.matrices().map_or(NormMethod::Ghost, method))
             })
             .collect();
-        let small = nodes.iter().zip(&group).map(|(node, &group)| (node.small.len(), group));
+        let small = nodes.iter().zip(&group).map(|(node, &group)| (node.small_offset.len(), group));
         let small_runs = merge_group_ranges(small);
         let mut instances = Vec::new();
         let mut transformed = vec![false; nodes.len()];
         let mut sum_ranges = vec![0..0; nodes.len()];
         let (mut offset, mut instance_len) = (graph.small_len, 0);
-        for round in [NormMethod::Instance, NormMethod::Ghost] {
+        for round in [NormMethod::Instantiated, NormMethod::Ghost] {
             for (i, node) in nodes.iter().enumerate() {
                 let matrices = node.matrices().filter(|_| norm_methods[i] == Some(round));
                 if let Some(matrices) = matrices {
@@ -88,12 +88,12 @@ impl ExecutionPlan {
                     let len = transformed_len.unwrap_or(node.large_len);
                     sum_ranges[i] = offset..offset + len;
                     offset += len;
-                    if round == NormMethod::Instance {
+                    if round == NormMethod::Instantiated {
                         instances.push((len, group[i]));
                     }
                 }
             }
-            if round == NormMethod::Instance {
+            if round == NormMethod::Instantiated {
                 instance_len = offset - graph.small_len;
             }
         }
@@ -106,9 +106,9 @@ impl ExecutionPlan {
             transformed,
             deferred: vec![false; nodes.len()],
             instance_len,
-            group,
-            small_runs,
-            instance_runs: merge_group_ranges(instances.into_iter()),
+            group_of_node: group,
+            small_group_ranges: small_runs,
+            instance_group_ranges: merge_group_ranges(instances.into_iter()),
             len: offset,
             row_len,
         }

@@ -12,9 +12,9 @@ use crate::nn::kernels::product::WriteMode;
 #[derive(Clone, Copy)]
 pub(super) struct LhsView<'a> {
     pub(super) values: &'a [f32],
-    pub(super) row: usize,
-    pub(super) apart: usize,
-    pub(super) step: usize,
+    pub(super) row_stride: usize,
+    pub(super) run_stride: usize,
+    pub(super) term_stride: usize,
 }
 
 /// Right matrix of a product: the columns of a term, counted over all runs, begin `step` after
@@ -22,7 +22,7 @@ pub(super) struct LhsView<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct RhsView<'a> {
     pub(super) values: &'a [f32],
-    pub(super) step: usize,
+    pub(super) term_stride: usize,
 }
 
 /// Shape of a product: numbers of rows, of runs, of terms of a run, and of columns, which are one
@@ -36,8 +36,8 @@ pub(super) struct ProductShape {
 }
 
 /// Rows whose sums, of two vectors each, fit into the registers.
-const MOST_ROWS: usize = 14;
-const MOST_ROWS_OF_FEW_REGISTERS: usize = 6;
+const MAX_ROWS: usize = 14;
+const MAX_ROWS_FEW_REGISTERS: usize = 6;
 
 /// Computes the product into rows of `out` that begin every `step` values.
 ///
@@ -66,7 +66,7 @@ fn all_rows<S: Simd, const VECTORS: usize>(
     (out, step, store): (&mut [f32], usize, WriteMode),
 ) {
     let many_registers = S::REGISTER_COUNT >= 32;
-    let most = if many_registers { MOST_ROWS } else { MOST_ROWS_OF_FEW_REGISTERS };
+    let most = if many_registers { MAX_ROWS } else { MAX_ROWS_FEW_REGISTERS };
     let mut row = 0;
     // Blocks of nearly equal numbers of rows: with few rows each addition waits for the one before.
     for blocks in (1..=rows.div_ceil(most)).rev() {
@@ -74,7 +74,11 @@ fn all_rows<S: Simd, const VECTORS: usize>(
         // A number of values that the compiler does not know to be the same for all blocks.
         // Otherwise it computes the addresses of the rows of every kind of block ahead of this
         // loop, and most products have only a few blocks of one kind.
-        let a = LhsView { values: &a.values[row * a.row..], row: black_box(a.row), ..a };
+        let a = LhsView {
+            values: &a.values[row * a.row_stride..],
+            row_stride: black_box(a.row_stride),
+            ..a
+        };
         let out = (&mut out[row * step..], step, store);
         macro_rules! block {
             ($($count:literal $block:ident)*) => {
@@ -109,19 +113,19 @@ macro_rules! rows {
             let width = VECTORS * S::F32_LANES;
             let mut sums = [[simd.splat_f32s(0.0); VECTORS]; $count];
             if let (Some(last_run), Some(last)) = (runs.checked_sub(1), terms.checked_sub(1)) {
-                let last_value = ($count - 1) * a.row + last_run * a.apart + last * a.step;
+                let last_value = ($count - 1) * a.row_stride + last_run * a.run_stride + last * a.term_stride;
                 assert!(last_value < a.values.len());
-                assert!((last_run * terms + last) * b.step + width <= b.values.len());
+                assert!((last_run * terms + last) * b.term_stride + width <= b.values.len());
             }
             for run in 0..runs {
                 for term in 0..terms {
-                    let start = (run * terms + term) * b.step;
+                    let start = (run * terms + term) * b.term_stride;
                     // SAFETY: run and term are at most the last ones, so by the second assertion
                     // these columns lie in the slice.
                     let b = unsafe { b.values.get_unchecked(start..start + width) };
                     let b = S::as_simd_f32s(b).0;
                     $(
-                        let at = $row * a.row + run * a.apart + term * a.step;
+                        let at = $row * a.row_stride + run * a.run_stride + term * a.term_stride;
                         // SAFETY: this row is less than the count, so by the first assertion the
                         // value lies in the slice.
                         let value = unsafe { *a.values.get_unchecked(at) };
@@ -136,8 +140,8 @@ macro_rules! rows {
                 let out = S::as_mut_simd_f32s(&mut out[row * step..][..width]).0;
                 for (out, sum) in out.iter_mut().zip(sums) {
                     *out = match store {
-                        WriteMode::Replace => sum,
-                        WriteMode::Add => simd.add_f32s(*out, sum),
+                        WriteMode::Overwrite => sum,
+                        WriteMode::Accumulate => simd.add_f32s(*out, sum),
                     };
                 }
             }

@@ -119,10 +119,11 @@ impl ExecutorState {
         let parameter_count = self.graph.parameter_count;
         let hosts = network.host_values();
         for_each_node(self.graph.nodes.iter_mut().collect(), parameter_count, |node| {
-            let (mut small, mut large) = (vec![0.0; node.small.len()], vec![0.0; node.large_len]);
+            let (mut small, mut large) =
+                (vec![0.0; node.small_offset.len()], vec![0.0; node.large_len]);
             let hosts = &hosts[node.parameters.clone()];
             for (slot, host) in node.op.parameter_slots().iter().zip(hosts) {
-                slot.pack(host.slice(), if slot.small { &mut small } else { &mut large });
+                slot.pack(host.slice(), if slot.is_small { &mut small } else { &mut large });
             }
             node.op.load(&small, &large);
         });
@@ -150,7 +151,7 @@ impl ExecutorState {
         let each =
             self.graph.nodes.iter().zip(plan.norm_methods).flat_map(|(node, norm_method)| {
                 node.op.parameter_slots().iter().map(move |slot| match norm_method {
-                    Some(NormMethod::Ghost) if !slot.small => "ghost",
+                    Some(NormMethod::Ghost) if !slot.is_small => "ghost",
                     _ => "instantiated",
                 })
             });
@@ -215,7 +216,7 @@ impl ExecutorState {
         };
         let windows = windows_of(examples.len());
         let [_, chunk] = lengths_of(examples.len());
-        let split = |n: usize| windows_of(n).into_iter().map(|window| window.pieces).collect();
+        let split = |n: usize| windows_of(n).into_iter().map(|window| window.ranges).collect();
         // The sums of segments of which some windows are still to come.
         let mut unfinished: Vec<Mutex<Option<PartialSums>>> = Vec::new();
         batch.for_each_chunk(examples, &split, |number, gathered| {
@@ -305,9 +306,9 @@ impl ExecutorState {
                     add_scaled(large.to_mut(), 1.0, &sums.recomputed[i]);
                 }
             }
-            let small = &sums.dense[node.small.clone()];
+            let small = &sums.dense[node.small_offset.clone()];
             for (slot, entry) in node.op.parameter_slots().iter().zip(entries) {
-                let packed = if slot.small { small } else { &large[..] };
+                let packed = if slot.is_small { small } else { &large[..] };
                 // Not computed if all its weights are zero.
                 if !packed.is_empty() {
                     slot.unpack(packed, &mut entry.values);

@@ -57,8 +57,8 @@ impl Op for Flatten {
         let Some(InputGradient { values, store }) = pass.gx else { return };
         for (g, gx) in pass.g.chunks_exact(self.len()).zip(values.chunks_exact_mut(self.len())) {
             match store {
-                WriteMode::Replace => transpose(g, self.channels, gx, |to, from| *to = from),
-                WriteMode::Add => transpose(g, self.channels, gx, |to, from| *to += from),
+                WriteMode::Overwrite => transpose(g, self.channels, gx, |to, from| *to = from),
+                WriteMode::Accumulate => transpose(g, self.channels, gx, |to, from| *to += from),
             }
         }
     }

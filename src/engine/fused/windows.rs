@@ -7,7 +7,7 @@ use crate::data::reader::Pieces;
 /// Window: a piece of each of several segments, gathered together and summed in parallel.
 pub(super) struct GatherWindow {
     /// The examples of each segment, in the order of the segments.
-    pub(super) pieces: Pieces,
+    pub(super) ranges: Pieces,
     /// Whether these are the last pieces of their segments.
     pub(super) is_last: bool,
 }
@@ -20,7 +20,7 @@ impl GatherWindow {
             end += piece.len();
             end - piece.len()..end
         };
-        self.pieces.iter().map(place).collect()
+        self.ranges.iter().map(place).collect()
     }
 }
 
@@ -51,7 +51,7 @@ pub(super) fn plan_windows(
                 (index * segment + start).min(end)..end
             };
             let pieces = segments.clone().map(part).collect();
-            windows.push(GatherWindow { pieces, is_last: start + piece >= segment });
+            windows.push(GatherWindow { ranges: pieces, is_last: start + piece >= segment });
         }
     }
     windows
@@ -76,9 +76,9 @@ mod tests {
         let windows = plan_windows(n, [segment, chunk], capacity, workers);
         let mut segments = vec![Vec::new(); n.div_ceil(segment)];
         for window in &windows {
-            let examples: Vec<usize> = window.pieces.iter().cloned().flatten().collect();
+            let examples: Vec<usize> = window.ranges.iter().cloned().flatten().collect();
             assert!(examples.len() <= capacity.max(workers * chunk), "{}", examples.len());
-            let pieces = window.pieces.iter().zip(window.range_offsets());
+            let pieces = window.ranges.iter().zip(window.range_offsets());
             for (piece, place) in pieces.filter(|(piece, _)| !piece.is_empty()) {
                 assert!((piece.start % segment).is_multiple_of(chunk));
                 assert_eq!(examples[place], piece.clone().collect::<Vec<_>>());
@@ -89,7 +89,7 @@ mod tests {
                 assert!(own.len() == len || !window.is_last);
             }
         }
-        let ends = windows.iter().filter(|window| window.is_last).map(|window| window.pieces.len());
+        let ends = windows.iter().filter(|window| window.is_last).map(|window| window.ranges.len());
         assert_eq!(ends.sum::<usize>(), segments.len(), "each segment ends once");
         let all: Vec<usize> = (0..n).collect();
         assert_eq!(segments, all.chunks(segment).map(<[usize]>::to_vec).collect::<Vec<_>>());

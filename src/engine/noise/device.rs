@@ -3,7 +3,7 @@
 use burn::prelude::*;
 use rayon::prelude::*;
 
-use super::{CHUNK, CoordinateWeights, GaussianNoise, NoiseStream};
+use super::{CoordinateWeights, GaussianNoise, NORMALS_PER_CHUNK, NoiseStream};
 use crate::device::kernels::{self, NoiseParams};
 
 impl GaussianNoise {
@@ -33,7 +33,7 @@ impl GaussianNoise {
             );
         }
         let mut drawn = vec![0.0; values.dims()[0]];
-        let chunks = drawn.par_chunks_mut(CHUNK).enumerate();
+        let chunks = drawn.par_chunks_mut(NORMALS_PER_CHUNK).enumerate();
         chunks.for_each(|(i, values)| self.add_chunk(std, (first + i as u64, values, None)));
         let shape = values.dims();
         let sum = values + Tensor::from_data(TensorData::new(drawn, shape), &device);

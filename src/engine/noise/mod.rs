@@ -6,7 +6,7 @@ use std::fmt;
 use super::{CoordinateWeights, Gradient, Gradients};
 use crate::device::DeviceArray;
 use crate::device::is_stub_device;
-use crate::device::kernels::stream::{BLOCK, CHUNK, NoiseStream};
+use crate::device::kernels::stream::{NORMALS_PER_BLOCK, NORMALS_PER_CHUNK, NoiseStream};
 use crate::{Error, ErrorKind, Result};
 
 mod device;
@@ -164,7 +164,7 @@ impl GaussianNoise {
         for (index, entry) in gradients.entries.iter_mut().enumerate() {
             // Skipped chunks count: the noise of a coordinate does not depend on the selection.
             let first = next;
-            next += entry.values.len().div_ceil(CHUNK) as u64;
+            next += entry.values.len().div_ceil(NORMALS_PER_CHUNK) as u64;
             if let Some(device) = entry.values.device() {
                 let values = entry.values.to_tensor(&device);
                 let selected = weights.map(|weights| (weights, index));
@@ -176,8 +176,8 @@ impl GaussianNoise {
                 continue;
             }
             let weights = weights.map(|weights| &weights.entries()[index].values[..]);
-            for (i, values) in entry.values.chunks_mut(CHUNK).enumerate() {
-                let weights = weights.map(|weights| &weights[i * CHUNK..]);
+            for (i, values) in entry.values.chunks_mut(NORMALS_PER_CHUNK).enumerate() {
+                let weights = weights.map(|weights| &weights[i * NORMALS_PER_CHUNK..]);
                 chunks.push((stds[index], (first + i as u64, values, weights)));
             }
         }
@@ -192,7 +192,7 @@ impl GaussianNoise {
 
     /// Adds the noise of one chunk to its values where the weight is not zero.
     fn add_chunk(&self, std: f64, (chunk, values, weights): (u64, &mut [f32], Option<&[f32]>)) {
-        let mut noise = [0.0; CHUNK];
+        let mut noise = [0.0; NORMALS_PER_CHUNK];
         self.fill(chunk, values.len(), &mut noise);
         if let Some(weights) = weights {
             for (z, weight) in noise.iter_mut().zip(weights) {
@@ -205,16 +205,16 @@ impl GaussianNoise {
     }
 
     /// Fills at least the first `len` values of `out` with the noise of one chunk at this step.
-    fn fill(&self, chunk: u64, len: usize, out: &mut [f64; CHUNK]) {
+    fn fill(&self, chunk: u64, len: usize, out: &mut [f64; NORMALS_PER_CHUNK]) {
         if !self.secure {
             return self.draw(chunk, len, out);
         }
-        let mut draw = [0.0; CHUNK];
+        let mut draw = [0.0; NORMALS_PER_CHUNK];
         for i in 0..SECURE_DRAWS {
-            self.draw(chunk * SECURE_DRAWS as u64 + i as u64, CHUNK, &mut draw);
+            self.draw(chunk * SECURE_DRAWS as u64 + i as u64, NORMALS_PER_CHUNK, &mut draw);
             // Rotating by half the lanes of a block pairs each value with different partners: the
             // other half of its Box–Muller pair lies once above and once below it.
-            draw.rotate_left(i * BLOCK / SECURE_DRAWS);
+            draw.rotate_left(i * NORMALS_PER_BLOCK / SECURE_DRAWS);
             for (out, z) in out.iter_mut().zip(draw) {
                 *out += 0.5 * z;
             }
@@ -222,7 +222,7 @@ impl GaussianNoise {
     }
 
     /// Draws standard normal values from one chunk of this step's stream.
-    fn draw(&self, chunk: u64, len: usize, out: &mut [f64; CHUNK]) {
+    fn draw(&self, chunk: u64, len: usize, out: &mut [f64; NORMALS_PER_CHUNK]) {
         NoiseStream { seed: self.seed, step: self.step }.draw(chunk, len, out);
     }
 }
@@ -281,7 +281,7 @@ fn find_unprotected(weights: &[f32], values: &[f32]) -> Option<(f32, f32)> {
     let clean = |(weights, values): &(&[f32], &[f32])| {
         weights.iter().zip(*values).map(|(&w, &v)| u32::from(wrong(w, v))).sum::<u32>() == 0
     };
-    let mut blocks = weights.chunks(CHUNK).zip(values.chunks(CHUNK));
+    let mut blocks = weights.chunks(NORMALS_PER_CHUNK).zip(values.chunks(NORMALS_PER_CHUNK));
     let (weights, values) = blocks.find(|block| !clean(block))?;
     weights.iter().copied().zip(values.iter().copied()).find(|&(w, v)| wrong(w, v))
 }

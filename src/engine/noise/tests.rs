@@ -100,7 +100,7 @@ fn neighbouring_values_steps_and_tensors_are_uncorrelated() {
     let (a, b) = (&first.entries[0].values, &first.entries[1].values);
     let c = &second.entries[0].values;
     // The two values of a Box–Muller pair are 16 positions apart.
-    for shifted in [&a[1..], &a[16..], &a[CHUNK..], b, c] {
+    for shifted in [&a[1..], &a[16..], &a[NORMALS_PER_CHUNK..], b, c] {
         let z = correlation(&a[..shifted.len()], shifted);
         assert!(z.abs() < 4.0, "correlation of {z} standard errors");
     }
@@ -110,7 +110,7 @@ fn neighbouring_values_steps_and_tensors_are_uncorrelated() {
 #[test]
 fn the_noise_does_not_depend_on_the_number_of_threads() {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-    let n = (MIN_PARALLEL_CHUNKS + 10) * CHUNK;
+    let n = (MIN_PARALLEL_CHUNKS + 10) * NORMALS_PER_CHUNK;
     assert_eq!(pool.install(|| sample(n, 1.0)), sample(n, 1.0));
 }
 
@@ -125,8 +125,11 @@ fn repeats(gradients: &Gradients) -> usize {
 /// Covers tensors that the calling thread fills and tensors that all threads fill.
 #[test]
 fn every_chunk_has_independent_noise_for_any_number_of_threads() {
-    let few_chunks = [3 * CHUNK, CHUNK, 7, CHUNK + 5, 2 * CHUNK];
-    let many_chunks = [&few_chunks[..], &[2 * MIN_PARALLEL_CHUNKS * CHUNK, 9, CHUNK]].concat();
+    let few_chunks =
+        [3 * NORMALS_PER_CHUNK, NORMALS_PER_CHUNK, 7, NORMALS_PER_CHUNK + 5, 2 * NORMALS_PER_CHUNK];
+    let many_chunks =
+        [&few_chunks[..], &[2 * MIN_PARALLEL_CHUNKS * NORMALS_PER_CHUNK, 9, NORMALS_PER_CHUNK]]
+            .concat();
     for secure in [false, true] {
         let noise = GaussianNoise::new(SEED);
         let noise = if secure { noise.secure() } else { noise };
@@ -142,8 +145,8 @@ fn every_chunk_has_independent_noise_for_any_number_of_threads() {
         // Chunks are numbered through all tensors.
         let mut index = 0;
         for entry in &parallel.entries {
-            for values in entry.values.chunks(CHUNK) {
-                let mut expected = [0.0; CHUNK];
+            for values in entry.values.chunks(NORMALS_PER_CHUNK) {
+                let mut expected = [0.0; NORMALS_PER_CHUNK];
                 noise.fill(index, values.len(), &mut expected);
                 let same = values.iter().zip(expected).all(|(&v, z)| v == z as f32);
                 assert!(same, "chunk {index} does not have its own noise");
@@ -152,9 +155,9 @@ fn every_chunk_has_independent_noise_for_any_number_of_threads() {
         }
         assert_eq!(repeats(&serial) + repeats(&parallel), 0, "noise is repeated");
         let mut twice = parallel;
-        let first = twice.entries[0].values[..CHUNK].to_vec();
-        twice.entries[5].values[3..3 + CHUNK].copy_from_slice(&first);
-        assert_eq!(repeats(&twice), CHUNK - 1, "a repeated chunk must be detected");
+        let first = twice.entries[0].values[..NORMALS_PER_CHUNK].to_vec();
+        twice.entries[5].values[3..3 + NORMALS_PER_CHUNK].copy_from_slice(&first);
+        assert_eq!(repeats(&twice), NORMALS_PER_CHUNK - 1, "a repeated chunk must be detected");
     }
 }
 
@@ -198,23 +201,25 @@ fn secure_noise_has_the_same_scale_and_different_values() {
 #[test]
 fn a_secure_value_is_half_the_sum_of_four_draws_of_different_pairs() {
     let noise = GaussianNoise::new(SEED);
-    let draws: Vec<[f64; CHUNK]> = (0..SECURE_DRAWS as u64)
+    let draws: Vec<[f64; NORMALS_PER_CHUNK]> = (0..SECURE_DRAWS as u64)
         .map(|chunk| {
-            let mut out = [0.0; CHUNK];
-            noise.draw(chunk, CHUNK, &mut out);
+            let mut out = [0.0; NORMALS_PER_CHUNK];
+            noise.draw(chunk, NORMALS_PER_CHUNK, &mut out);
             out
         })
         .collect();
-    for (i, value) in secure_sample(CHUNK).into_iter().enumerate() {
-        let four = (0..SECURE_DRAWS).map(|j| draws[j][(i + 8 * j) % CHUNK]);
+    for (i, value) in secure_sample(NORMALS_PER_CHUNK).into_iter().enumerate() {
+        let four = (0..SECURE_DRAWS).map(|j| draws[j][(i + 8 * j) % NORMALS_PER_CHUNK]);
         assert!((f64::from(value) - 0.5 * four.sum::<f64>()).abs() < 1e-6);
     }
     // The halves of a block form pairs. Count the pairs that two values have in common.
     let pairs = |i: usize| {
-        (0..SECURE_DRAWS).map(move |j| (i + 8 * j) % CHUNK).map(|p| p / 32 * 16 + p % 16)
+        (0..SECURE_DRAWS)
+            .map(move |j| (i + 8 * j) % NORMALS_PER_CHUNK)
+            .map(|p| p / 32 * 16 + p % 16)
     };
-    for i in 0..CHUNK {
-        for other in (0..CHUNK).filter(|&other| other != i) {
+    for i in 0..NORMALS_PER_CHUNK {
+        for other in (0..NORMALS_PER_CHUNK).filter(|&other| other != i) {
             let shared = pairs(i).zip(pairs(other)).filter(|(a, b)| a == b).count();
             assert!(shared <= 2, "{i} and {other} share {shared}");
         }
@@ -225,7 +230,8 @@ fn a_secure_value_is_half_the_sum_of_four_draws_of_different_pairs() {
 fn secure_neighbours_are_uncorrelated() {
     let n = 100_000;
     let values = secure_sample(2 * n);
-    for shift in [1, 8, 16, 24, CHUNK - 8, CHUNK, CHUNK + 8, n] {
+    for shift in [1, 8, 16, 24, NORMALS_PER_CHUNK - 8, NORMALS_PER_CHUNK, NORMALS_PER_CHUNK + 8, n]
+    {
         let pairs = values.iter().zip(&values[shift..]);
         let count = pairs.len() as f64;
         let sum: f64 = pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();

@@ -72,7 +72,7 @@ fn with_host_kernels(
     for (row, (image, gradient)) in rows {
         let example = row / copies * channels * patch;
         let instance = &mut out[example..example + channels * patch];
-        let store = if row % copies == 0 { WriteMode::Replace } else { WriteMode::Add };
+        let store = if row % copies == 0 { WriteMode::Overwrite } else { WriteMode::Accumulate };
         let parts = image
             .chunks_exact(one.image())
             .zip(instance.chunks_exact_mut(channels / groups * patch));

@@ -16,7 +16,7 @@ pub(super) struct RecordingTape<'a> {
     dropouts: DropoutTape<'a>,
     use_cpu_kernels: bool,
     calls: Vec<RecordedCall>,
-    shared: Vec<(usize, ParameterSite, BatchTensor)>,
+    summed_calls: Vec<(usize, ParameterSite, BatchTensor)>,
 }
 
 /// Record of one call of [`Tape::record_layer`].
@@ -38,7 +38,12 @@ impl<'a> RecordingTape<'a> {
     /// Creates a tape for these examples of the batch.
     pub(super) fn new(batch: &'a Batch, examples: &[usize]) -> Self {
         let (calls, shared) = (Vec::new(), Vec::new());
-        Self { dropouts: DropoutTape::new(batch, examples), use_cpu_kernels: true, calls, shared }
+        Self {
+            dropouts: DropoutTape::new(batch, examples),
+            use_cpu_kernels: true,
+            calls,
+            summed_calls: shared,
+        }
     }
 
     /// Disables the lab's CPU kernels and draws masks on the device, for the device path.
@@ -50,7 +55,7 @@ impl<'a> RecordingTape<'a> {
     /// Returns the sites with the shapes of their inputs and outputs.
     pub(super) fn shapes(&self) -> Vec<(&ParameterSite, Vec<usize>, &[usize])> {
         let calls = self.calls.iter().map(|c| (&c.site, c.input.dims(), c.output_shape.as_slice()));
-        let shared = self.shared.iter().map(|(call, site, input)| {
+        let shared = self.summed_calls.iter().map(|(call, site, input)| {
             (site, input.dims(), self.calls[*call].output_shape.as_slice())
         });
         calls.chain(shared).collect()
@@ -77,7 +82,7 @@ impl<'a> RecordingTape<'a> {
     /// omitted: their gradient is zero.
     pub(super) fn into_records(self, mut grads: Gradients) -> Vec<TapeRecord> {
         let mut gradients = Vec::with_capacity(self.calls.len());
-        let mut records = Vec::with_capacity(self.calls.len() + self.shared.len());
+        let mut records = Vec::with_capacity(self.calls.len() + self.summed_calls.len());
         for RecordedCall { site, input, anchor, output_shape } in self.calls {
             let gradient = take_tapped_gradient(&anchor, &mut grads, output_shape.len());
             if let Some(gradient) = gradient.clone() {
@@ -85,7 +90,7 @@ impl<'a> RecordingTape<'a> {
             }
             gradients.push(gradient);
         }
-        for (call, site, input) in self.shared {
+        for (call, site, input) in self.summed_calls {
             if let Some(gradient) = gradients[call].clone() {
                 records.push(TapeRecord { site, input, gradient });
             }
@@ -125,7 +130,7 @@ impl Tape for RecordingTape<'_> {
     }
 
     fn record_summed_layer(&mut self, call: usize, site: ParameterSite, input: BatchTensor) {
-        self.shared.push((call, site, input.detach()));
+        self.summed_calls.push((call, site, input.detach()));
     }
 
     fn use_cpu_kernels(&self) -> bool {

@@ -67,7 +67,7 @@ pub(super) fn site_gradients(
             let site_gradient = match all.remove(&entry) {
                 None => site_gradient,
                 // The gradient of a tied parameter is the sum over its sites.
-                Some(before) => SiteGradient::Instance(
+                Some(before) => SiteGradient::Instantiated(
                     before.into_instantiated() + site_gradient.into_instantiated(),
                 ),
             };
@@ -118,9 +118,9 @@ fn gradients_of_site(
                     }
                     None => (g, None),
                 };
-                add(Some(weight), &|| SiteGradient::Instance(g.clone().flatten(1, 2)));
+                add(Some(weight), &|| SiteGradient::Instantiated(g.clone().flatten(1, 2)));
                 if let Some(by_gain) = by_gain {
-                    add(gain, &|| SiteGradient::Instance(by_gain.clone()));
+                    add(gain, &|| SiteGradient::Instantiated(by_gain.clone()));
                 }
             }
         }
@@ -171,7 +171,7 @@ fn channels_last_or_merged(value: BatchTensor, copies: usize) -> Tensor<3> {
 /// Computes the bias gradient: the sum over positions.
 fn sum_over_positions(x: Tensor<3>) -> SiteGradient {
     let [n, _, features] = x.dims();
-    SiteGradient::Instance(x.sum_dim(1).reshape([n, features]))
+    SiteGradient::Instantiated(x.sum_dim(1).reshape([n, features]))
 }
 
 /// Computes the weight gradient of a linear layer: Σ over positions of inputᵀ · gradient.
@@ -183,10 +183,10 @@ fn linear_weight_gradient(
     let ([n, positions, inputs], [_, _, outputs]) = (input.dims(), gradient.dims());
     let (input, gradient) = (input.clone(), gradient.clone());
     if positions == 1 {
-        return SiteGradient::Outer {
+        return SiteGradient::OuterProduct {
             input: input.reshape([n, inputs]),
             gradient: gradient.reshape([n, outputs]),
         };
     }
-    SiteGradient::Instance(precision.matmul(input.swap_dims(1, 2), gradient).flatten(1, 2))
+    SiteGradient::Instantiated(precision.matmul(input.swap_dims(1, 2), gradient).flatten(1, 2))
 }

@@ -16,15 +16,15 @@ const MAX_SCALE: f32 = 1e37;
 #[allow(clippy::large_enum_variant)] // A handful exist at a time.
 pub(super) enum SiteGradient {
     /// Instance gradients, `[examples, values]`.
-    Instance(Tensor<2>),
+    Instantiated(Tensor<2>),
     /// Outer products of row i of `input`, `[examples, inputs]`, and row i of `gradient`,
     /// `[examples, outputs]`, for each example i: a linear layer that is used once.
-    Outer { input: Tensor<2>, gradient: Tensor<2> },
+    OuterProduct { input: Tensor<2>, gradient: Tensor<2> },
     /// Gradients of an embedding table, `[vocabulary, features]` for each example. The row of a
     /// token is the sum of `rows`, `[examples, positions, features]`, over the positions with that
     /// token in `tokens`, `[examples, positions]`. Equal tokens of an example have equal rows;
     /// `count`, `[examples, positions, 1]`, is the number of positions with the same token.
-    Table { tokens: Tensor<2>, rows: Tensor<3>, count: Tensor<3>, vocabulary: usize },
+    EmbeddingTable { tokens: Tensor<2>, rows: Tensor<3>, count: Tensor<3>, vocabulary: usize },
 }
 
 impl SiteGradient {
@@ -41,7 +41,7 @@ impl SiteGradient {
         let equal = one.equal(other).float();
         let count = equal.clone().sum_dim(2);
         let rows = equal.matmul(gradient) / count.clone();
-        Self::Table { tokens, rows, count, vocabulary }
+        Self::EmbeddingTable { tokens, rows, count, vocabulary }
     }
 
     /// Computes the norm of each example's gradient, `[examples]`.
@@ -52,7 +52,7 @@ impl SiteGradient {
     /// squares, so no terms cancel.
     pub(super) fn norms(&self, norm_weights: &NormWeights, rescale: bool) -> Tensor<1> {
         match self {
-            Self::Instance(instance) => {
+            Self::Instantiated(instance) => {
                 let Some(root) = norm_weights.relative_sqrt() else {
                     return norm_of_rows(instance.clone(), rescale);
                 };
@@ -68,10 +68,10 @@ impl SiteGradient {
                 let [n, _] = instance.dims();
                 norm_of_rows(selected / scale.clone() * root, true) * scale.reshape([n])
             }
-            Self::Outer { input, gradient } => {
+            Self::OuterProduct { input, gradient } => {
                 outer_norms(input, gradient, norm_weights, |a, b| a.matmul(b))
             }
-            Self::Table { tokens, rows, count, .. } => {
+            Self::EmbeddingTable { tokens, rows, count, .. } => {
                 norm_of_rows(table_as_rows(tokens, rows, count, norm_weights), rescale)
             }
         }
@@ -80,17 +80,17 @@ impl SiteGradient {
     /// Computes Σ factor · gradient, flattened.
     pub(super) fn sum(self, factors: &Tensor<1>) -> Tensor<1> {
         match self {
-            Self::Instance(instance) => {
+            Self::Instantiated(instance) => {
                 let len = instance.dims()[1];
                 factors.clone().unsqueeze::<2>().matmul(instance).reshape([len])
             }
-            Self::Outer { input, gradient } => {
+            Self::OuterProduct { input, gradient } => {
                 let scaled = gradient * factors.clone().unsqueeze_dim(1);
                 // Rounding a subnormal value could double it, and a large input would amplify that.
                 let tiny = scaled.clone().abs().lower_elem(MIN_NORMAL);
                 flat(input.transpose().matmul(scaled.mask_fill(tiny, 0.0)))
             }
-            Self::Table { tokens, rows, vocabulary, .. } => {
+            Self::EmbeddingTable { tokens, rows, vocabulary, .. } => {
                 let [n, positions, features] = rows.dims();
                 let scaled = rows * factors.clone().reshape([n, 1, 1]);
                 let table = Tensor::<2>::zeros([vocabulary, features], &tokens.device());
@@ -108,12 +108,12 @@ impl SiteGradient {
     /// added over its sites before the norm.
     pub(super) fn into_instantiated(self) -> Tensor<2> {
         match self {
-            Self::Instance(instance) => instance,
-            Self::Outer { input, gradient } => {
+            Self::Instantiated(instance) => instance,
+            Self::OuterProduct { input, gradient } => {
                 let product = input.unsqueeze_dim::<3>(2) * gradient.unsqueeze_dim::<3>(1);
                 product.flatten(1, 2)
             }
-            Self::Table { tokens, rows, vocabulary, .. } => {
+            Self::EmbeddingTable { tokens, rows, vocabulary, .. } => {
                 let [n, _, features] = rows.dims();
                 let index = tokens.int().unsqueeze_dim::<3>(2).expand(rows.dims());
                 let table = Tensor::<3>::zeros([n, vocabulary, features], &rows.device());

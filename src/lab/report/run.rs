@@ -62,7 +62,7 @@ fn ledger(record: &RunRecord, store: &RunStore) -> Result<Block> {
     let note = Some(&charge.closing_note).filter(|note| !note.is_empty());
     let table = Table::new(["entry", ""])
         .row(["number".to_owned(), format!("{} of {}", at + 1, account.charges().len())])
-        .row(["charged at", &charge.at])
+        .row(["charged at", &charge.started_at])
         .row(["run", &charge.note])
         .row(["event", &charge.event.to_string()])
         .row(["state", charge.state()])

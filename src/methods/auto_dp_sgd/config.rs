@@ -56,7 +56,7 @@ impl Default for AutoDpSgdSettings {
 }
 
 /// Reason why the method has no guarantee.
-pub(super) const NOT_COVERED: &str = "Auto DP-SGD bounds no example's contribution, because each \
+pub(super) const NO_GUARANTEE_REASON: &str = "Auto DP-SGD bounds no example's contribution, because each \
     clip threshold follows the example's own gradient, and its noise is scaled by the private batch";
 
 /// Learning rate with SGD when none is given. The default optimizer, AdamW, has the default rate of
@@ -72,10 +72,10 @@ static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     mechanism: mechanism::build_mechanism,
     bound: |_, _| Ok(None),
     event,
-    not_covered: |_| Some(NOT_COVERED.to_owned()),
+    not_covered_reason: |_| Some(NO_GUARANTEE_REASON.to_owned()),
     takes_clip: false,
     own: OWN,
-    claim: claim::claimed_epsilon,
+    published_claim: claim::claimed_epsilon,
     style: FigureStyle::new(1, 4).dashed(),
     ..MethodDescriptor::DP_SGD
 };
@@ -145,6 +145,6 @@ impl AutoDpSgd {
 fn event(_: &Plan, steps: u64) -> Event {
     match steps {
         0 => Event::Composed { events: Vec::new() },
-        _ => Event::Unaccountable { why: NOT_COVERED.to_owned() },
+        _ => Event::Unaccountable { why: NO_GUARANTEE_REASON.to_owned() },
     }
 }

@@ -75,7 +75,7 @@ static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     mechanism: mechanism::build_mechanism,
     bound: mechanism::bound,
     event,
-    network: mechanism::network,
+    prepare_network: mechanism::network,
     takes_clip: false,
     own: OWN,
     style: FigureStyle::new(3, 5),

@@ -42,7 +42,7 @@ static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     title: "DP-SSGD",
     summary: "DP-SGD with a pruning mask and gradient dropping",
     method: || Box::new(DpSsgd::new()),
-    is_sparse: true,
+    supports_sparsity: true,
     style: FigureStyle::new(1, 1),
     ..MethodDescriptor::DP_SGD
 };

@@ -38,7 +38,7 @@ static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     summary: "the same sampler and optimizer without clipping and noise",
     method: || Box::new(NonPrivate::new()),
     is_private: false,
-    is_sparse: true,
+    supports_sparsity: true,
     mechanism: super::mechanism::build_mechanism,
     bound: |_, _| Ok(None),
     event: super::mechanism::event,

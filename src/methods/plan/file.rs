@@ -86,7 +86,7 @@ impl Plan {
         if let Some(selection) = &self.selection {
             selection.check_consistent_with(self)?;
         }
-        if !descriptor.is_sparse && self.settings.sparsity.is_some() {
+        if !descriptor.supports_sparsity && self.settings.sparsity.is_some() {
             let why = format!("{} takes no mask and no gradient dropping", descriptor.title);
             return Err(Error::setting("sparsity", "given", why)
                 .fix("use the method DP-SSGD, or leave it out"));
@@ -108,7 +108,7 @@ impl Plan {
                 .fix("give both the same value"));
         }
         if let Some(privacy) = &self.privacy {
-            privacy.check((descriptor.not_covered)(self).is_some())?;
+            privacy.check((descriptor.not_covered_reason)(self).is_some())?;
             self.stages()?;
             // A method refuses the settings of another one.
             self.mechanism([0; 32])?;

@@ -44,7 +44,7 @@ fn prints(number: f64, printed: &str, round: fn(f64) -> f64) -> bool {
 type Wrong = fn(DpSgd) -> DpSgd;
 
 /// Wrong accountings that change an epsilon by little.
-const WRONG: [(&str, Wrong); 2] = [
+const PERTURBATIONS: [(&str, Wrong); 2] = [
     ("noise 1 % smaller", |mut method| {
         let sigma = method.privacy_settings_mut().unwrap().noise_multiplier.unwrap().0;
         method.noise_multiplier(0.99 * sigma)
@@ -127,7 +127,7 @@ fn reproduced(change: impl Fn(DpSgd) -> DpSgd) -> Result<[usize; 4]> {
 fn the_epsilons_of_the_imagenet_paper_come_out_of_the_recipes_own_plans() -> Result<()> {
     // All but the 11.9 of Table 9, which is 11.85.
     assert_eq!(reproduced(|method| method)?, [3, 4, 22, 3]);
-    for (what, wrong) in WRONG {
+    for (what, wrong) in PERTURBATIONS {
         let found = reproduced(wrong)?;
         let all = [3, 4, 22, 3];
         assert!(found.iter().zip(all).all(|(found, all)| *found < all), "{what}: {found:?}");

@@ -21,11 +21,11 @@ pub struct DataLoader {
     augment: Option<Augment>,
     draws: BatchDraws,
     /// The device that makes the features, if it is not the host.
-    placed: Option<DeviceExamples>,
+    on_device: Option<DeviceExamples>,
     /// Reader that gathers features ahead; `None` where they need not be gathered.
-    reader: Option<BatchPrefetcher>,
+    prefetcher: Option<BatchPrefetcher>,
     /// The batch after the one that was drawn last, if it is drawn already.
-    ahead: Option<Drawn>,
+    prefetched_batch: Option<Drawn>,
 }
 
 /// The examples of a batch, and the seed of its dropout masks.
@@ -64,11 +64,19 @@ impl DataLoader {
         let mut masks = ChaCha20Rng::from_seed(masks);
         masks.set_stream(STREAM);
         let augment_seed = masks.next_u64();
-        let draws = BatchDraws { next_ids, masks, augment_seed, drawn: 0, steps: plan.steps() };
+        let draws =
+            BatchDraws { next_ids, dropout: masks, augment_seed, drawn: 0, steps: plan.steps() };
         let (examples, augment) = (examples.clone(), plan.settings().augment);
         let in_place = examples.is_in_memory() && augment.is_none();
         let reader = if in_place { None } else { Some(Arc::new(Prefetcher::start()?)) };
-        Ok(Self { examples, augment, draws, placed: None, reader, ahead: None })
+        Ok(Self {
+            examples,
+            augment,
+            draws,
+            on_device: None,
+            prefetcher: reader,
+            prefetched_batch: None,
+        })
     }
 
     /// Returns the same batches, with features that are made on the network's device; on the CPU,
@@ -104,12 +112,12 @@ impl DataLoader {
         }
         self.augment.map_or(Ok(()), |augment| augment.check(examples.shape()))?;
         let placed = DeviceExamples::new(&examples, &network.device())?;
-        let reader = match (placed.is_uploaded(), self.reader) {
+        let reader = match (placed.is_uploaded(), self.prefetcher) {
             (true, _) => None,
             (false, Some(reader)) => Some(reader),
             (false, None) => Some(Arc::new(Prefetcher::start()?)),
         };
-        Ok(Self { placed: Some(placed), reader, ..self })
+        Ok(Self { on_device: Some(placed), prefetcher: reader, ..self })
     }
 
     /// Skips the batches of the first `steps` steps, for a run that resumes after them. Called
@@ -125,22 +133,22 @@ impl DataLoader {
     /// # Errors
     /// If the plan's augmentation does not apply to the examples.
     pub fn draw(&mut self) -> Result<Batch> {
-        let Drawn { source, seed } = match self.ahead.take() {
+        let Drawn { source, seed } = match self.prefetched_batch.take() {
             Some(drawn) => drawn,
             None => self.source()?,
         };
         // None is read beyond the last step.
-        if self.reader.is_some() && self.draws.has_more() {
-            self.ahead = Some(self.source()?);
+        if self.prefetcher.is_some() && self.draws.has_more() {
+            self.prefetched_batch = Some(self.source()?);
         }
-        let next = self.ahead.as_ref().map(|next| next.source.clone());
-        Ok(Batch::from_source(source, self.reader.clone(), next).seed(seed))
+        let next = self.prefetched_batch.as_ref().map(|next| next.source.clone());
+        Ok(Batch::from_source(source, self.prefetcher.clone(), next).seed(seed))
     }
 
     /// Returns the time that the sums over the batches waited for features that are read from
     /// files; `None` if the features are in memory.
     pub(crate) fn waited(&self) -> Option<Duration> {
-        let reader = self.reader.as_ref().filter(|_| !self.examples.is_in_memory());
+        let reader = self.prefetcher.as_ref().filter(|_| !self.examples.is_in_memory());
         reader.map(|reader| reader.wait_time())
     }
 
@@ -150,7 +158,7 @@ impl DataLoader {
         let augmented =
             self.augment.map(|augment| StepAugmentation { augment, seed: augmentation });
         let source = BatchSource::new(&self.examples, ids, augmented)?;
-        let source = match &self.placed {
+        let source = match &self.on_device {
             Some(placed) => source.with_device(placed.clone()),
             None => source,
         };
@@ -164,7 +172,7 @@ impl DataLoader {
 struct BatchDraws {
     next_ids: Box<dyn FnMut() -> Vec<u32> + Send>,
     /// Generator of the dropout seed of each step.
-    masks: ChaCha20Rng,
+    dropout: ChaCha20Rng,
     /// Seed of the augmentation; the step number is its second argument.
     augment_seed: u64,
     drawn: u64,
@@ -183,7 +191,7 @@ struct Draw {
 
 impl BatchDraws {
     fn next(&mut self) -> Draw {
-        let (ids, seed) = ((self.next_ids)(), self.masks.next_u64());
+        let (ids, seed) = ((self.next_ids)(), self.dropout.next_u64());
         self.drawn += 1;
         Draw { ids, seed, augmentation: [self.augment_seed, self.drawn - 1] }
     }

@@ -32,7 +32,7 @@ pub struct PrivacySettings {
     pub(crate) delta: Option<Delta>,
     /// Distribution of the number of trials, if a target is for the best of all trials together,
     /// not for one run.
-    pub(crate) best_of: Option<Trials>,
+    pub(crate) selection_trials: Option<Trials>,
 }
 
 impl PrivacySettings {
@@ -114,7 +114,8 @@ impl PrivacySettings {
                 sampling.check()?;
                 let accountant = TightestAccountant::with_neighbouring(sampling.neighbouring());
                 let batch_size = settings.expected_batch_size;
-                let trials = self.best_of.map(|trials| trials.check().copied()).transpose()?;
+                let trials =
+                    self.selection_trials.map(|trials| trials.check().copied()).transpose()?;
                 let event = |stages: &Stages| {
                     let one = sampling.event(stages, examples, batch_size, steps);
                     trials.map_or(one.clone(), |trials| one.best_of(trials))

@@ -66,7 +66,7 @@ pub enum Affects {
 }
 
 /// Pairs of settings that exclude each other, because one decides the other.
-const EXCLUSIVE: [(&str, &str); 2] = [("epochs", "steps"), ("epsilon", "noise_multiplier")];
+const EXCLUSIVE_OPTIONS: [(&str, &str); 2] = [("epochs", "steps"), ("epsilon", "noise_multiplier")];
 
 impl SettingSpec {
     /// Returns a setting that only one method has, which [`MethodDescriptor::own`] lists. `help` is
@@ -131,7 +131,7 @@ impl SettingSpec {
             id if id == other => Some(one),
             _ => None,
         };
-        EXCLUSIVE.iter().find_map(other)
+        EXCLUSIVE_OPTIONS.iter().find_map(other)
     }
 
     /// Sets the setting of a method from text.
@@ -150,7 +150,7 @@ impl SettingSpec {
         let why = match self.scope {
             Scope::Private | Scope::Clip if !method.is_private => "neither clips nor adds noise",
             Scope::Clip if !method.takes_clip => "has no clip bound that can be set",
-            Scope::Sparse if !method.is_sparse => "takes no mask and drops nothing",
+            Scope::Sparse if !method.supports_sparsity => "takes no mask and drops nothing",
             Scope::Own if !method.own.iter().any(|own| own.id == self.id) => {
                 "has no setting of this name"
             }

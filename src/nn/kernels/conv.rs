@@ -31,7 +31,7 @@ pub(super) fn forward(
             |(patches, channels_last), (out, image)| {
                 im2col.gather(image, patches);
                 let patches = MatrixView::new(patches, positions, patch);
-                matmul(channels_last, WriteMode::Replace, patches, weight_t);
+                matmul(channels_last, WriteMode::Overwrite, patches, weight_t);
                 transpose(channels_last, positions, out, |to, from| *to = from);
                 for (channel, b) in out.chunks_exact_mut(positions).zip(bias) {
                     channel.iter_mut().for_each(|value| *value += b);
@@ -53,7 +53,7 @@ pub(super) fn backward(window: &Window, gradient: &[f32], weight: &[f32], out: &
             || vec![0.0; positions * window.patch_len()],
             |patches, (out, gradient)| {
                 let gradient = MatrixView::new(gradient, channels, positions);
-                matmul(patches, WriteMode::Replace, gradient.transposed(), weight);
+                matmul(patches, WriteMode::Overwrite, gradient.transposed(), weight);
                 im2col.scatter(patches, out);
             },
         );

@@ -68,9 +68,9 @@ impl<'a, T> MatrixView<'a, T> {
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum WriteMode {
     /// Overwrite: `out = a b`
-    Replace,
+    Overwrite,
     /// Accumulate: `out = out + a b`
-    Add,
+    Accumulate,
 }
 
 /// Computes the matrix product of `a` and `b` into the row-major `out`, on the calling thread.
@@ -103,11 +103,11 @@ pub(crate) fn parallel_product<T: Real>(out: &mut [T], a: MatrixView<T>, b: Matr
     // the deepest layers, where an image has few pixels and the weights are largest.
     let few_terms = a.columns <= 2;
     if out.is_empty() || !(few_terms || b.columns == 1) {
-        return product_with(Parallelism::Rayon(0), out, b.columns, WriteMode::Replace, a, b);
+        return product_with(Parallelism::Rayon(0), out, b.columns, WriteMode::Overwrite, a, b);
     }
     let rows = (BLOCK / if few_terms { b.columns } else { a.columns }).max(1);
     out.par_chunks_mut(rows * b.columns).enumerate().for_each(|(block, out)| {
-        matmul(out, WriteMode::Replace, a.rows_from(block * rows, out.len() / b.columns), b);
+        matmul(out, WriteMode::Overwrite, a.rows_from(block * rows, out.len() / b.columns), b);
     });
 }
 
@@ -126,7 +126,7 @@ fn product_with<T: Real>(
     assert!(b.columns <= stride, "rows that do not overlap");
     assert!((a.rows - 1) * stride + b.columns <= out.len(), "a product in its slice");
     if a.columns == 0 {
-        if store == WriteMode::Replace {
+        if store == WriteMode::Overwrite {
             out.chunks_mut(stride).take(a.rows).for_each(|row| row[..b.columns].fill(T::ZERO));
         }
         return;
@@ -142,7 +142,7 @@ fn product_with<T: Real>(
             out.as_mut_ptr(),
             1,
             stride as isize,
-            store == WriteMode::Add,
+            store == WriteMode::Accumulate,
             a.data.as_ptr(),
             a.column_stride as isize,
             a.row_stride as isize,
@@ -242,14 +242,14 @@ mod tests {
         let mut out = [10.0; 4];
         matmul(
             &mut out,
-            WriteMode::Replace,
+            WriteMode::Overwrite,
             MatrixView::new(&a, 2, 3),
             MatrixView::new(&b, 2, 3).transposed(),
         );
         assert_eq!(out, [7.0, 10.0, 16.0, 25.0]);
         matmul(
             &mut out,
-            WriteMode::Add,
+            WriteMode::Accumulate,
             MatrixView::new(&a, 2, 3),
             MatrixView::new(&b, 2, 3).transposed(),
         );
@@ -261,7 +261,7 @@ mod tests {
         let mut out = [3.0; 4];
         matmul(
             &mut out,
-            WriteMode::Replace,
+            WriteMode::Overwrite,
             MatrixView::new(&[], 2, 0),
             MatrixView::new(&[], 0, 2),
         );

@@ -128,7 +128,7 @@ impl BackpropClippedSpec {
     pub(crate) fn upstream_clip(&self, output: &[usize]) -> UpstreamClip {
         let max_norm = self.clip.max_upstream_norm;
         let (positions, patches) = match self.layer.as_ref() {
-            LayerSpec::Embedding(_) => return UpstreamClip::Lookup { max_norm },
+            LayerSpec::Embedding(_) => return UpstreamClip::TokenLookup { max_norm },
             LayerSpec::Conv2d(spec) => (output[2] * output[3], patches_per_value(spec)),
             _ if output.len() == 3 => (output[1], 1),
             _ => (1, 1),
@@ -144,7 +144,7 @@ impl BackpropClippedSpec {
             UpstreamNorm::SqrtM => (false, sqrt_m),
             UpstreamNorm::Either => (true, sqrt_m),
         };
-        UpstreamClip::Map { max_norm, l15, sqrt_m }
+        UpstreamClip::LinearMap { max_norm, l15, sqrt_m }
     }
 
     pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {

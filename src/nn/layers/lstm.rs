@@ -26,7 +26,7 @@ pub struct LstmSpec {
 }
 
 /// Names of the gates, in the order of the parameters.
-const GATES: [&str; 4] = ["input_gate", "forget_gate", "cell_gate", "output_gate"];
+const GATE_COLUMNS: [&str; 4] = ["input_gate", "forget_gate", "cell_gate", "output_gate"];
 
 impl LstmSpec {
     pub(super) fn check(&self) -> Result<()> {
@@ -51,7 +51,7 @@ impl LstmSpec {
     pub(super) fn parameters(&self) -> Vec<ParameterSpec> {
         let Self { inputs, hidden, .. } = *self;
         let fan_in = hidden;
-        let one_direction = GATES.iter().flat_map(|gate| {
+        let one_direction = GATE_COLUMNS.iter().flat_map(|gate| {
             let map = |name: &str, inputs: usize| {
                 let path = format!("{gate}.{name}");
                 let (weight, bias) =

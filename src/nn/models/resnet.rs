@@ -11,9 +11,9 @@ use crate::nn::{
 use crate::{Error, ErrorKind, Result};
 
 /// Upper bounds of the sizes, well above those of every published network.
-const MOST_GROUPS: usize = 6;
-const MOST_BLOCKS: usize = 100;
-const MOST_CHANNELS: usize = 4096;
+const MAX_GROUPS: usize = 6;
+const MAX_BLOCKS: usize = 100;
+const MAX_CHANNELS: usize = 4096;
 
 /// The first layers of a residual network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,16 +127,16 @@ impl ModelBuilder<Resnet> {
 impl Resnet {
     fn check_sizes(&self) -> Result<()> {
         let Self { name, blocks, base_channels, .. } = self;
-        let sizes = (1..=MOST_GROUPS).contains(&blocks.len())
-            && blocks.iter().all(|count| (1..=MOST_BLOCKS).contains(count))
-            && (1..=MOST_CHANNELS).contains(base_channels);
+        let sizes = (1..=MAX_GROUPS).contains(&blocks.len())
+            && blocks.iter().all(|count| (1..=MAX_BLOCKS).contains(count))
+            && (1..=MAX_CHANNELS).contains(base_channels);
         if sizes {
             return Ok(());
         }
         let what = format!("{name} with blocks {blocks:?} and {base_channels} base channels");
         let why = format!(
-            "there are 1 to {MOST_GROUPS} groups of 1 to {MOST_BLOCKS} blocks, and 1 to \
-             {MOST_CHANNELS} base channels"
+            "there are 1 to {MAX_GROUPS} groups of 1 to {MAX_BLOCKS} blocks, and 1 to \
+             {MAX_CHANNELS} base channels"
         );
         Err(Error::new(ErrorKind::Model, what, why).fix("use blocks [3, 4, 6, 3] and width 1"))
     }

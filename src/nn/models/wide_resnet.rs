@@ -21,7 +21,7 @@ pub struct WideResnet {
     gain: bool,
     conv_bias: bool,
     guard: VarianceGuard,
-    published: bool,
+    as_in_paper: bool,
 }
 
 /// Builds a wide residual network, WRN-`depth`-`width` (Zagoruyko & Komodakis, 2016, "Wide
@@ -41,7 +41,7 @@ pub struct WideResnet {
 pub fn wide_resnet(data: &Dataset, depth: usize, width: usize) -> ModelBuilder<WideResnet> {
     let guard = VarianceGuard::Add(1e-4);
     let family =
-        WideResnet { depth, width, gain: false, conv_bias: false, guard, published: false };
+        WideResnet { depth, width, gain: false, conv_bias: false, guard, as_in_paper: false };
     ModelBuilder::new(&format!("wide_resnet_{depth}_{width}"), data, family)
         .activation(Activation::Relu)
 }
@@ -76,7 +76,7 @@ impl ModelBuilder<WideResnet> {
     /// convolution of stride 2 halves an even side, the padding is one row below or one column to
     /// the right (`SAME`). It has 2,753,818 parameters for depth 16, width 4 and CIFAR-10.
     pub fn as_published(mut self) -> Self {
-        self.family.published = true;
+        self.family.as_in_paper = true;
         self.gain(true).conv_bias(true).guard(VarianceGuard::AtLeast(1e-4))
     }
 }
@@ -176,7 +176,7 @@ impl ModelFamily for WideResnet {
             let mut blocks = Vec::new();
             for block in 0..(self.depth - 4) / 6 {
                 let stride = if group > 0 && block == 0 { 2 } else { 1 };
-                blocks.extend(if self.published {
+                blocks.extend(if self.as_in_paper {
                     self.published_block([from, to], stride, size, &act, block == 0)
                 } else {
                     self.block(from, to, stride, &act)
@@ -186,7 +186,7 @@ impl ModelFamily for WideResnet {
             layers.push(GroupSpec::new(&format!("group{}", group + 1), blocks).into());
         }
         let mut head = layers![GroupNormSpec::new(NORM_GROUPS, from), act];
-        if self.published {
+        if self.as_in_paper {
             head.reverse();
         }
         head.extend(layers![GlobalAvgPool, LinearSpec::new(from, config.classes)]);

@@ -119,7 +119,9 @@ pub(super) fn scaled(values: &[f64], to: f64) -> Vec<f64> {
 
 /// The norm of an output gradient that a clip bounds, `[row][position]`.
 pub(super) fn clipped_norm(clip: &UpstreamClip, g: &[f64], positions: usize) -> f64 {
-    let UpstreamClip::Map { l15, sqrt_m, .. } = *clip else { panic!("a clip of a linear map") };
+    let UpstreamClip::LinearMap { l15, sqrt_m, .. } = *clip else {
+        panic!("a clip of a linear map")
+    };
     let sums: Vec<f64> = g.chunks(positions).map(|g| g.iter().map(|v| v.abs()).sum()).collect();
     let l15 = l15.then(|| norm(&sums));
     let l2 = sqrt_m.map(|factor| factor * norm(g));
@@ -225,8 +227,8 @@ fn no_input_and_no_gradient_exceed_the_sensitivity() {
             assert!(ratio <= 1.0 + 1e-6, "{layer:?} on {size:?}, {norm:?}: {ratio}");
             *tightest = tightest.max(ratio);
             // The L2 norm without the number of patches.
-            if let UpstreamClip::Map { max_norm, .. } = upstream {
-                let plain = UpstreamClip::Map { max_norm, l15: false, sqrt_m: Some(1.0) };
+            if let UpstreamClip::LinearMap { max_norm, .. } = upstream {
+                let plain = UpstreamClip::LinearMap { max_norm, l15: false, sqrt_m: Some(1.0) };
                 unsound = unsound.max(worst_ratio(&patches, &spec, &plain, &mut rng));
             }
         }
@@ -270,7 +272,7 @@ fn a_bias_in_quadrature_is_no_bound() {
     let clip = LayerClips { norm, ..LayerClips::new(0.5, 1.0) };
     let spec = BackpropClippedSpec { layer: Box::new(LayerSpec::Conv2d(conv)), clip };
     let right = worst_ratio(&patches, &spec, &spec.upstream_clip(&[1, 1, 7, 7]), &mut rng);
-    let wrong = UpstreamClip::Map { max_norm: 1.0, l15: false, sqrt_m: Some(2.0) };
+    let wrong = UpstreamClip::LinearMap { max_norm: 1.0, l15: false, sqrt_m: Some(2.0) };
     let wrong = worst_ratio(&patches, &spec, &wrong, &mut rng);
     assert!(right <= 1.0 + 1e-6 && wrong > 2.0, "{right} {wrong}");
 }

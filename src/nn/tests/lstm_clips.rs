@@ -156,7 +156,7 @@ fn no_sequence_and_no_gradient_exceed_the_sensitivity_of_an_lstm() {
         let clip = LayerClips::new(bound, 0.3);
         let layer = |layer| BackpropClippedSpec { layer: Box::new(layer), clip };
         let spec = layer(LayerSpec::Lstm(lstm.spec.clone()));
-        let plain = UpstreamClip::Map { max_norm: 0.3, l15: false, sqrt_m: Some(1.0) };
+        let plain = UpstreamClip::LinearMap { max_norm: 0.3, l15: false, sqrt_m: Some(1.0) };
         by_l2 = by_l2.max(worst_lstm_ratio(&lstm, &x, &spec, &plain, &mut rng));
         let linear = LinearSpec { inputs, outputs: 1, bias: true };
         let spec = layer(LayerSpec::Linear(linear));

@@ -17,8 +17,8 @@ const OUTSIDE: &str = "outside of the layout's prefix";
 /// Assignment of tensors to parameters, with the tensors and parameters that are excluded.
 pub(super) struct Assignment<'a> {
     pairs: Vec<(ParameterLocation, &'a TensorEntry)>,
-    left: BTreeMap<&'a str, &'static str>,
-    kept: Vec<UnmatchedTensor>,
+    left_in_file: BTreeMap<&'a str, &'static str>,
+    kept_initial: Vec<UnmatchedTensor>,
 }
 
 impl<'a> Assignment<'a> {
@@ -27,8 +27,8 @@ impl<'a> Assignment<'a> {
         let LoadContext { model, layout, .. } = attempt;
         attempt.refuse_batch_norm(source)?;
         let places = all_locations(model);
-        check_patterns("keep_initial", &layout.kept, places.iter().map(|p| &p.path))?;
-        check_patterns("leave_in_file", &layout.left, source.entries.keys())?;
+        check_patterns("keep_initial", &layout.keep_patterns, places.iter().map(|p| &p.path))?;
+        check_patterns("leave_in_file", &layout.leave_patterns, source.entries.keys())?;
         let head = places.len() - model.network().head_tensor_count();
         let (mut left, mut pairs) = (BTreeMap::new(), Vec::new());
         let (mut kept, mut missing) = (Vec::new(), Vec::new());
@@ -38,7 +38,7 @@ impl<'a> Assignment<'a> {
             let why = if index >= head && layout.new_head {
                 Some(NEW_HEAD)
             } else {
-                is_named(&layout.kept, &place.path).then_some(CHOSEN)
+                is_named(&layout.keep_patterns, &place.path).then_some(CHOSEN)
             };
             match (why, entry) {
                 (Some(why), _) => {
@@ -46,7 +46,7 @@ impl<'a> Assignment<'a> {
                     kept.push(unmatched(&place.path, &place.shape, why));
                 }
                 (None, Some(entry)) => {
-                    if let ElementType::Other(_) = entry.number {
+                    if let ElementType::Other(_) = entry.dtype {
                         return Err(attempt.not_floating_point(&place, entry));
                     }
                     if !layout.axes.fits(&place, &entry.shape) {
@@ -60,7 +60,7 @@ impl<'a> Assignment<'a> {
         if !missing.is_empty() {
             return Err(attempt.missing(source, &missing));
         }
-        let mut assignment = Self { pairs, left, kept };
+        let mut assignment = Self { pairs, left_in_file: left, kept_initial: kept };
         assignment.check_leftovers(attempt, source)?;
         Ok(assignment)
     }
@@ -76,18 +76,18 @@ impl<'a> Assignment<'a> {
         }
         let mut superfluous = Vec::new();
         for name in source.entries.keys().filter(|name| !owners.contains_key(name.as_str())) {
-            if self.left.contains_key(name.as_str()) {
+            if self.left_in_file.contains_key(name.as_str()) {
                 continue;
             }
             let why = if !name.starts_with(&layout.prefix) {
                 OUTSIDE
-            } else if is_named(&layout.left, name) {
+            } else if is_named(&layout.leave_patterns, name) {
                 CHOSEN
             } else {
                 superfluous.push(name);
                 continue;
             };
-            self.left.insert(name, why);
+            self.left_in_file.insert(name, why);
         }
         if superfluous.is_empty() { Ok(()) } else { Err(attempt.superfluous(&superfluous)) }
     }
@@ -112,9 +112,9 @@ impl<'a> Assignment<'a> {
             path: place.path,
             name: entry.shown(),
             shape: entry.shape.clone(),
-            number: entry.number.name().to_owned(),
+            dtype: entry.dtype.name().to_owned(),
         });
-        let left = self.left.into_iter().filter_map(|(name, why)| {
+        let left = self.left_in_file.into_iter().filter_map(|(name, why)| {
             source.entries.get(name).map(|entry| unmatched(&entry.shown(), &entry.shape, why))
         });
         WeightReport {
@@ -126,7 +126,7 @@ impl<'a> Assignment<'a> {
             ),
             matched: matched.collect(),
             left: left.collect(),
-            kept: self.kept,
+            kept: self.kept_initial,
         }
     }
 }
@@ -161,5 +161,5 @@ fn check_patterns<'a>(
 }
 
 fn unmatched(name: &str, shape: &[usize], why: &str) -> UnmatchedTensor {
-    UnmatchedTensor { name: name.to_owned(), shape: shape.to_vec(), why: why.to_owned() }
+    UnmatchedTensor { name: name.to_owned(), shape: shape.to_vec(), cause: why.to_owned() }
 }

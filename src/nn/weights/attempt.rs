@@ -7,7 +7,7 @@ use super::WeightLayout;
 use super::axes::AxisOrder;
 use super::known;
 use super::place::ParameterLocation;
-use super::source::{ElementType, GET_AGAIN, TensorEntry, WeightFile, printable};
+use super::source::{DOWNLOAD_ADVICE, ElementType, TensorEntry, WeightFile, printable};
 use crate::nn::Model;
 use crate::privacy::digits::{format_count, pluralise};
 use crate::{Error, ErrorKind, Result};
@@ -30,21 +30,21 @@ impl LoadContext<'_> {
 
     /// Returns the advice to build another model.
     fn model_advice(self) -> String {
-        format!("use {}", self.layout.model)
+        format!("use {}", self.layout.suggested_model)
     }
 
     /// Refuses a model that the layout can't be for, whatever the file.
     pub(super) fn check_model(self) -> Result<()> {
         let Self { model, layout, .. } = self;
         let what = format!("weights in the layout {layout} for {}", model.name());
-        if model.is_user_module() && (layout.axes != AxisOrder::Own || layout.new_head) {
+        if model.is_user_module() && (layout.axes != AxisOrder::Native || layout.new_head) {
             let why = "it is a user-defined module: which of its parameters are transposed in the \
                        file, and which layer is its head, is not known";
             return Err(Error::new(ErrorKind::Model, what, why).fix(
                 "transpose the weights in the file, and use AxisOrder::Own and .keep_initial(..)",
             ));
         }
-        match (layout.differs)(model.network().specs()) {
+        match (layout.mismatch)(model.network().specs()) {
             Some(why) => Err(Error::new(ErrorKind::Model, what, why).fix(self.model_advice())),
             None => Ok(()),
         }
@@ -152,7 +152,7 @@ impl LoadContext<'_> {
         place: &ParameterLocation,
         entry: &TensorEntry,
     ) -> Error {
-        let what = format_args!("the tensor {} of {} values", entry.shown(), entry.number.name());
+        let what = format_args!("the tensor {} of {} values", entry.shown(), entry.dtype.name());
         self.error(what, format!("{} has floating-point numbers", place.path))
             .fix("convert the tensor to float32")
     }
@@ -161,13 +161,13 @@ impl LoadContext<'_> {
     pub(super) fn unreadable(self, entry: &TensorEntry, error: &std::io::Error) -> Error {
         let what = format!("the tensor {} in {}", entry.shown(), self.path.display());
         let why = format!("it can't be read: {}", printable(&error.to_string()));
-        Error::new(ErrorKind::CorruptData, what, why).fix(GET_AGAIN)
+        Error::new(ErrorKind::CorruptData, what, why).fix(DOWNLOAD_ADVICE)
     }
 
     /// Returns the error for a value that is NaN or infinite.
     pub(super) fn not_finite(self, entry: &TensorEntry, at: usize, value: f32) -> Error {
         let what = format!("value {} of {}, {value},", format_count(at + 1), entry.shown());
-        let why = match entry.number {
+        let why = match entry.dtype {
             ElementType::F64 => "it is NaN, infinite, or a float64 that is too large for float32",
             _ => "the training of these weights diverged, or the file was changed",
         };

@@ -10,7 +10,7 @@ use crate::device::host;
 pub enum AxisOrder {
     /// Order of the lab: linear weights `[inputs, outputs]`, convolutions
     /// `[out, in, height, width]`.
-    Own,
+    Native,
     /// Order of PyTorch: linear weights `[outputs, inputs]`, or `[outputs, inputs, 1, 1]` where
     /// the last layer is a 1 x 1 convolution; convolutions `[out, in, height, width]`.
     PyTorch,
@@ -87,7 +87,8 @@ mod tests {
             assert_eq!(AxisOrder::PyTorch.fits(&linear, &shape), fits, "{shape:?}");
         }
         assert!(
-            !AxisOrder::Own.fits(&linear, &[2, 3]) && !AxisOrder::Jax.fits(&linear, &[3, 2, 1, 1])
+            !AxisOrder::Native.fits(&linear, &[2, 3])
+                && !AxisOrder::Jax.fits(&linear, &[3, 2, 1, 1])
         );
     }
 

@@ -13,7 +13,7 @@ pub(super) const DE_WIDE_RESNET: &str = "De et al.";
 
 /// Returns the name of a parameter in timm's `resnetv2` networks.
 pub(super) fn timm_name(place: &ParameterLocation) -> Option<String> {
-    let ParameterLocation { group, block, shortcut, nth, .. } = place;
+    let ParameterLocation { group, block, shortcut, index_of_kind: nth, .. } = place;
     let layer = match (group.as_str(), place.kind) {
         ("stem", LayerKind::Conv) if *nth == 0 => "stem.conv".to_owned(),
         ("head", LayerKind::Norm) if *nth == 0 => "norm".to_owned(),
@@ -39,7 +39,7 @@ pub(super) fn timm_name(place: &ParameterLocation) -> Option<String> {
 /// Returns the name of a parameter in the networks of De et al.'s code, without that of the whole
 /// module.
 pub(super) fn haiku_name(place: &ParameterLocation) -> Option<String> {
-    let ParameterLocation { group, block, shortcut, nth, .. } = place;
+    let ParameterLocation { group, block, shortcut, index_of_kind: nth, .. } = place;
     let module = match (group.as_str(), place.kind) {
         ("stem", LayerKind::Conv) if *nth == 0 => "First_conv".to_owned(),
         ("head", LayerKind::Norm) if *nth == 0 => "Final_norm".to_owned(),

@@ -22,15 +22,15 @@ pub struct WeightLayout {
     pub(super) axes: AxisOrder,
     /// Returns the reason why layers with the same parameters would compute something else than
     /// the file's network.
-    pub(super) differs: fn(&[LayerSpec]) -> Option<&'static str>,
+    pub(super) mismatch: fn(&[LayerSpec]) -> Option<&'static str>,
     /// Model that fits the layout, for advice in errors.
-    pub(super) model: &'static str,
+    pub(super) suggested_model: &'static str,
     pub(super) prefix: String,
     pub(super) new_head: bool,
     /// Patterns of parameters that keep their initial values.
-    pub(super) kept: Vec<String>,
+    pub(super) keep_patterns: Vec<String>,
     /// Patterns of tensors that stay in the file.
-    pub(super) left: Vec<String>,
+    pub(super) leave_patterns: Vec<String>,
 }
 
 impl WeightLayout {
@@ -39,12 +39,12 @@ impl WeightLayout {
             name: name.to_owned(),
             names,
             axes,
-            differs: |_| None,
-            model: "the model that the file was saved from",
+            mismatch: |_| None,
+            suggested_model: "the model that the file was saved from",
             prefix: String::new(),
             new_head: false,
-            kept: Vec::new(),
-            left: Vec::new(),
+            keep_patterns: Vec::new(),
+            leave_patterns: Vec::new(),
         }
     }
 
@@ -58,7 +58,7 @@ impl WeightLayout {
         let model = "models::bit_resnet50(&data), or models::bit_resnet(&data, &[3, 4, 23, 3], 3)";
         let layout =
             Self::new(known::TIMM_RESNETV2, AxisOrder::PyTorch, Arc::new(known::timm_name));
-        Self { differs: known::bit_mismatch, model, ..layout }
+        Self { mismatch: known::bit_mismatch, suggested_model: model, ..layout }
     }
 
     /// Creates the layout of the wide residual networks of De et al. (2022), "Unlocking
@@ -71,7 +71,8 @@ impl WeightLayout {
     pub fn de_wide_resnet() -> Self {
         let model = "models::wide_resnet(&data, 28, 10).as_published()";
         let layout = Self::new(known::DE_WIDE_RESNET, AxisOrder::Jax, Arc::new(known::haiku_name));
-        Self { differs: known::de_mismatch, model, ..layout }.prefix("wide_res_net/")
+        Self { mismatch: known::de_mismatch, suggested_model: model, ..layout }
+            .prefix("wide_res_net/")
     }
 
     /// Creates the layout of the lab: the [paths](crate::nn::Network::paths) of the parameters,
@@ -79,7 +80,7 @@ impl WeightLayout {
     pub fn native() -> Self {
         Self::new(
             "own names",
-            AxisOrder::Own,
+            AxisOrder::Native,
             Arc::new(|place: &ParameterLocation| Some(place.path.clone())),
         )
     }
@@ -125,13 +126,13 @@ impl WeightLayout {
     /// Keeps the initial values of the parameters that a pattern names: a path, a layer or a group,
     /// with `*` for any characters.
     pub fn keep_initial(mut self, pattern: &str) -> Self {
-        self.kept.push(pattern.to_owned());
+        self.keep_patterns.push(pattern.to_owned());
         self
     }
 
     /// Leaves the tensors of the file that a pattern names, such as `"optimizer.*"`.
     pub fn leave_in_file(mut self, pattern: &str) -> Self {
-        self.left.push(pattern.to_owned());
+        self.leave_patterns.push(pattern.to_owned());
         self
     }
 

@@ -12,17 +12,17 @@ use std::rc::Rc;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PickleScan {
     /// The imports that are not part of PyTorch's form of tensors, each once.
-    pub(super) code: Vec<String>,
+    pub(super) unknown_imports: Vec<String>,
     /// The number of references to the values of a tensor.
-    pub(super) tensors: usize,
+    pub(super) tensor_count: usize,
 }
 
 /// Longest text that is stored: names of modules and functions are shorter.
-const LONGEST_NAME: u64 = 1024;
+const MAX_NAME_LEN: u64 = 1024;
 /// Instructions without an argument: they take their values from the stack.
 const WITHOUT_ARGUMENT: &[u8] = b"(012NRb}d]l)tsuae\x81\x85\x86\x87\x88\x89\x8f\x90\x91\x92";
 /// Largest number of values that a pickle may memoise. The largest networks have some thousands.
-const MOST_KEPT: usize = 1_000_000;
+const MAX_MEMO_ENTRIES: usize = 1_000_000;
 
 /// Reads one pickle up to its end.
 ///
@@ -39,13 +39,13 @@ pub(super) fn scan(reader: &mut impl BufRead) -> io::Result<PickleScan> {
         let import = match scanner.instruction(code)? {
             Instruction::Import(name) => name,
             Instruction::Tensor => {
-                scan.tensors += 1;
+                scan.tensor_count += 1;
                 continue;
             }
             Instruction::Other => continue,
         };
-        if !is_known_import(&import) && !scan.code.contains(&import) {
-            scan.code.push(import);
+        if !is_known_import(&import) && !scan.unknown_imports.contains(&import) {
+            scan.unknown_imports.push(import);
         }
     }
 }
@@ -131,8 +131,8 @@ impl<R: BufRead> Scanner<'_, R> {
 
     /// Memoises the topmost value under this number.
     fn memoize(&mut self, index: u32) -> io::Result<()> {
-        if self.memo.len() > MOST_KEPT {
-            return Err(invalid(format!("its pickle keeps more than {MOST_KEPT} values")));
+        if self.memo.len() > MAX_MEMO_ENTRIES {
+            return Err(invalid(format!("its pickle keeps more than {MAX_MEMO_ENTRIES} values")));
         }
         self.memo.insert(index, self.last[1].clone());
         Ok(())
@@ -166,7 +166,7 @@ impl<R: BufRead> Scanner<'_, R> {
     /// Pushes a text after its length, which has `size` bytes.
     fn text(&mut self, size: usize) -> io::Result<()> {
         let bytes = self.number(size)?;
-        if bytes > LONGEST_NAME {
+        if bytes > MAX_NAME_LEN {
             self.push(None);
             return self.skip(bytes);
         }
@@ -188,10 +188,10 @@ impl<R: BufRead> Scanner<'_, R> {
     /// Reads the text up to the end of the line.
     fn line(&mut self) -> io::Result<String> {
         let mut line = Vec::new();
-        self.reader.by_ref().take(LONGEST_NAME).read_until(b'\n', &mut line)?;
+        self.reader.by_ref().take(MAX_NAME_LEN).read_until(b'\n', &mut line)?;
         match line.pop() {
             Some(b'\n') => Ok(String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned()),
-            _ if (line.len() as u64) < LONGEST_NAME - 1 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ if (line.len() as u64) < MAX_NAME_LEN - 1 => Err(io::ErrorKind::UnexpectedEof.into()),
             _ => Err(invalid("a line of its pickle is too long")),
         }
     }

@@ -19,7 +19,7 @@ pub(super) struct ParameterLocation {
     pub(super) shortcut: bool,
     /// Index of the layer among those of the kind, from 0: in the shortcut, or in the rest of the
     /// block.
-    pub(super) nth: usize,
+    pub(super) index_of_kind: usize,
 }
 
 /// The kind of a layer with parameters.
@@ -36,7 +36,7 @@ impl ParameterLocation {
     pub(super) fn from_path(path: String, shape: Vec<usize>) -> Self {
         let parameter = path.rsplit('.').next().unwrap_or_default().to_owned();
         let (kind, group) = (LayerKind::Other, String::new());
-        Self { path, shape, kind, parameter, group, block: 0, shortcut: false, nth: 0 }
+        Self { path, shape, kind, parameter, group, block: 0, shortcut: false, index_of_kind: 0 }
     }
 }
 
@@ -100,7 +100,7 @@ impl LocationCollector {
                 group: self.group.clone(),
                 block: self.block,
                 shortcut: self.shortcut,
-                nth,
+                index_of_kind: nth,
             });
         }
         self.kinds.push(kind);
@@ -153,7 +153,7 @@ mod tests {
         let at = |path: &str| {
             let place =
                 parameter_locations(&layers).into_iter().find(|place| place.path == path).unwrap();
-            (place.group, place.block, place.shortcut, place.kind, place.nth)
+            (place.group, place.block, place.shortcut, place.kind, place.index_of_kind)
         };
         let group = |name: &str| name.to_owned();
         assert_eq!(at("group1.0.gamma"), (group("group1"), 0, false, LayerKind::Norm, 0));

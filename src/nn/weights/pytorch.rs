@@ -13,9 +13,9 @@ use crate::Result;
 use crate::privacy::digits::pluralise;
 
 /// First bytes of a ZIP archive.
-const ARCHIVE: &[u8] = b"PK";
+const ZIP_MAGIC: &[u8] = b"PK";
 /// Offset and text of the mark of a tape archive, the form before PyTorch 0.1.10.
-const TAPE_ARCHIVE: (usize, &[u8]) = (257, b"ustar");
+const TAR_MAGIC: (usize, &[u8]) = (257, b"ustar");
 /// Pickles of a file of PyTorch before 1.6: magic number, version, system, tensors, storages.
 const LEGACY_PICKLES: usize = 5;
 /// The magic number of these files, in the two ways that a pickle writes it.
@@ -24,19 +24,20 @@ const LEGACY_MAGIC: [&[u8]; 2] =
 
 /// Returns the tensors of the file. `beginning` are its first bytes.
 pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<TensorEntry>> {
-    if beginning.get(TAPE_ARCHIVE.0..).is_some_and(|rest| rest.starts_with(TAPE_ARCHIVE.1)) {
+    if beginning.get(TAR_MAGIC.0..).is_some_and(|rest| rest.starts_with(TAR_MAGIC.1)) {
         return Err(refused(path, "its format is that of PyTorch before 0.1.10")
             .fix("load it with PyTorch, and save its state_dict again"));
     }
     // Pickles begin with their protocol, or in the oldest protocols with a container.
     let pickle = beginning.first().is_some_and(|first| b"\x80(}]cL".contains(first));
-    if !pickle && !beginning.starts_with(ARCHIVE) {
+    if !pickle && !beginning.starts_with(ZIP_MAGIC) {
         return Err(refused(
             path,
             "it is neither a safetensors file nor one that torch.save wrote",
         ));
     }
-    let PickleScan { code, tensors } = scan_file(path, beginning).map_err(|e| failed(path, &e))?;
+    let PickleScan { unknown_imports: code, tensor_count: tensors } =
+        scan_file(path, beginning).map_err(|e| failed(path, &e))?;
     if !code.is_empty() {
         let shown: Vec<String> = code.iter().take(3).map(|name| printable(name)).collect();
         let more = if code.len() > 3 { ", ..." } else { "" };
@@ -66,7 +67,7 @@ pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<TensorEntry>>
         .map(|(name, tensor)| TensorEntry {
             name,
             shape: tensor.shape().to_vec(),
-            number: ElementType::from_debug(tensor.dtype()),
+            dtype: ElementType::from_debug(tensor.dtype()),
             read: Box::new(move || tensor.read()),
         })
         .collect())
@@ -74,7 +75,7 @@ pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<TensorEntry>>
 
 /// Scans the pickles of the file.
 fn scan_file(path: &Path, beginning: &[u8]) -> io::Result<PickleScan> {
-    if beginning.starts_with(ARCHIVE) {
+    if beginning.starts_with(ZIP_MAGIC) {
         return scan(&mut pickle_of_archive(path)?.as_slice());
     }
     let mut reader = BufReader::new(File::open(path)?);
@@ -83,8 +84,8 @@ fn scan_file(path: &Path, beginning: &[u8]) -> io::Result<PickleScan> {
     if LEGACY_MAGIC.iter().any(|magic| begins.windows(magic.len()).any(|part| part == *magic)) {
         for _ in 1..LEGACY_PICKLES {
             let next = scan(&mut reader)?;
-            all.code.extend(next.code);
-            all.tensors += next.tensors;
+            all.unknown_imports.extend(next.unknown_imports);
+            all.tensor_count += next.tensor_count;
         }
     }
     Ok(all)

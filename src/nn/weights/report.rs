@@ -25,7 +25,7 @@ pub struct MatchedTensor {
     /// Shape of the tensor.
     pub shape: Vec<usize>,
     /// Type of the tensor's values, such as `float16`. Values of `float64` are rounded to f32.
-    pub number: String,
+    pub dtype: String,
 }
 
 /// A tensor that stayed in the file, or a parameter that kept its initial values.
@@ -36,7 +36,7 @@ pub struct UnmatchedTensor {
     /// Shape of the tensor or parameter.
     pub shape: Vec<usize>,
     /// Reason why the tensor or parameter has no counterpart.
-    pub why: String,
+    pub cause: String,
 }
 
 /// Largest number of tensors that are named for each reason.
@@ -67,7 +67,7 @@ impl fmt::Display for WeightReport {
         let tensors = pluralise(self.matched.len(), "tensor");
         write!(f, "  read: {tensors} with {}", pluralise(values, "value"))?;
         for number in ["float16", "bfloat16", "float64"] {
-            let others = self.matched.iter().filter(|matched| matched.number == number).count();
+            let others = self.matched.iter().filter(|matched| matched.dtype == number).count();
             if others > 0 {
                 write!(f, "; {} of {number}, converted to float32", format_count(others))?;
             }
@@ -83,13 +83,13 @@ fn unmatched(f: &mut fmt::Formatter<'_>, heading: &str, all: &[UnmatchedTensor])
         return write!(f, "\n  {heading}: nothing");
     }
     let mut reasons: Vec<&str> = Vec::new();
-    for UnmatchedTensor { why, .. } in all {
+    for UnmatchedTensor { cause: why, .. } in all {
         if !reasons.contains(&why.as_str()) {
             reasons.push(why);
         }
     }
     for reason in reasons {
-        let of_reason: Vec<_> = all.iter().filter(|one| one.why == reason).collect();
+        let of_reason: Vec<_> = all.iter().filter(|one| one.cause == reason).collect();
         let shown = of_reason.iter().take(SHOWN).map(|one| format!("{} {:?}", one.name, one.shape));
         let shown = shown.collect::<Vec<_>>().join(", ");
         let more = of_reason.len().saturating_sub(SHOWN);

@@ -13,14 +13,14 @@ use super::source::{ElementType, TensorEntry, damaged, failed, refused};
 use crate::Result;
 
 /// Largest header, in bytes, as in the library of the format.
-const LARGEST_HEADER: u64 = 100_000_000;
+const MAX_HEADER_LEN: u64 = 100_000_000;
 /// Bytes of the header's length.
 const LENGTH: u64 = 8;
 
 /// Returns whether a file begins like a safetensors file: the length of the header, then JSON.
 pub(super) fn is_safetensors(beginning: &[u8]) -> bool {
     let length = beginning.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
-    length.is_some_and(|length| length <= LARGEST_HEADER)
+    length.is_some_and(|length| length <= MAX_HEADER_LEN)
         && beginning.get(LENGTH as usize) == Some(&b'{')
 }
 
@@ -33,7 +33,7 @@ pub(super) fn entries(path: &Path) -> Result<Vec<TensorEntry>> {
     file.read_exact(&mut length).map_err(failed)?;
     let length = u64::from_le_bytes(length);
     let start = LENGTH + length;
-    if start > in_file || length > LARGEST_HEADER {
+    if start > in_file || length > MAX_HEADER_LEN {
         let why = format_args!("its header has {length} bytes, and the file {in_file}");
         return Err(damaged(path, why));
     }
@@ -65,7 +65,7 @@ pub(super) fn entries(path: &Path) -> Result<Vec<TensorEntry>> {
         TensorEntry {
             name,
             shape: info.shape.clone(),
-            number: ElementType::from_debug(info.dtype),
+            dtype: ElementType::from_debug(info.dtype),
             read: Box::new(read),
         }
     };

@@ -26,7 +26,7 @@ pub(super) struct WeightFile {
 pub(super) struct TensorEntry {
     pub(super) name: String,
     pub(super) shape: Vec<usize>,
-    pub(super) number: ElementType,
+    pub(super) dtype: ElementType,
     /// Function that reads the values of the tensor: row-major, little-endian.
     pub(super) read: Box<dyn Fn() -> io::Result<Vec<u8>>>,
 }
@@ -43,7 +43,7 @@ pub(super) enum ElementType {
 }
 
 /// Advice for files that differ from the published ones.
-pub(super) const GET_AGAIN: &str =
+pub(super) const DOWNLOAD_ADVICE: &str =
     "get the file again, and compare its size or hash with the publisher's";
 
 /// Returns the error for a file that is not read.
@@ -57,13 +57,13 @@ pub(super) fn refused(path: &Path, why: impl Into<String>) -> Error {
 pub(super) fn damaged(path: &Path, why: impl Display) -> Error {
     // The text of a reader can quote the file.
     let why = format!("it is damaged: {}", printable(&why.to_string()));
-    refused(path, why).fix(GET_AGAIN)
+    refused(path, why).fix(DOWNLOAD_ADVICE)
 }
 
 /// Returns the error of [`damaged`], or the error for a truncated file.
 pub(super) fn failed(path: &Path, error: &io::Error) -> Error {
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => refused(path, "it is cut off").fix(GET_AGAIN),
+        io::ErrorKind::UnexpectedEof => refused(path, "it is cut off").fix(DOWNLOAD_ADVICE),
         _ => damaged(path, error),
     }
 }
@@ -119,7 +119,7 @@ impl TensorEntry {
     pub(super) fn values(&self) -> io::Result<Vec<f32>> {
         let bytes = (self.read)()?;
         let count: usize = self.shape.iter().product();
-        let values: Vec<f32> = match self.number {
+        let values: Vec<f32> = match self.dtype {
             ElementType::F32 => each(&bytes, f32::from_le_bytes).collect(),
             ElementType::F64 => each(&bytes, |b| f64::from_le_bytes(b) as f32).collect(),
             ElementType::F16 => each(&bytes, |b| f16::from_le_bytes(b).to_f32()).collect(),

@@ -23,14 +23,16 @@ impl OptimizerState {
             let nonzero = |weights: &CoordinateWeights| {
                 weights.entries()[index].values.to_tensor(&device).not_equal_elem(0.0)
             };
-            let variance = match step.selected {
-                None => Lanes::Same(step.variance(index)),
-                Some(selected) => Lanes::Each(nonzero(selected).float() * step.variance(index)),
+            let variance = match step.noise_mask {
+                None => Lanes::Uniform(step.variance(index)),
+                Some(selected) => {
+                    Lanes::PerCoordinate(nonzero(selected).float() * step.variance(index))
+                }
             };
             let lanes = state.arrays.iter_mut().map(|(_, values)| values.take_lanes(&device));
-            let old = arrays(Lanes::Each(parameter), lanes);
-            let inputs = [Lanes::Each(entry.values.to_tensor(&device)), variance];
-            let touched = step.touched.map(nonzero);
+            let old = arrays(Lanes::PerCoordinate(parameter), lanes);
+            let inputs = [Lanes::PerCoordinate(entry.values.to_tensor(&device)), variance];
+            let touched = step.update_mask.map(nonzero);
             let new = elementwise::apply_on_device(&rule(entry), old, inputs, touched.as_ref());
             for ((_, values), new) in state.arrays.iter_mut().zip(&new[1..]) {
                 *values = new.clone().into();

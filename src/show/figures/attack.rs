@@ -39,11 +39,11 @@ pub fn attack_curves(reports: &[&AuditReport]) -> Result<Chart> {
         .percent_bound()
         .log()
         .y_range(1e-4, 1.0)
-        .series(Series::line(allowed, percent(&reports[0].allowed)).colour(colour::PLD));
+        .series(Series::line(allowed, percent(&reports[0].allowed_roc_curve)).colour(colour::PLD));
     // The first colour is that of the claim.
     for (slot, report) in reports.iter().enumerate() {
         let name = format!("{} ({})", report.method, report.verdict);
-        panel = panel.series(Series::line(name, percent(&report.curve)).colour(slot + 1));
+        panel = panel.series(Series::line(name, percent(&report.roc_curve)).colour(slot + 1));
     }
     let refuted = reports.iter().filter(|report| report.verdict == Verdict::Refuted).count();
     let title = match (refuted, reports.len()) {

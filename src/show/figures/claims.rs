@@ -11,9 +11,9 @@ use crate::show::series::extent;
 use crate::show::{Coverage, Figure, Table, format};
 use crate::{Error, Result};
 
-const CLAIMED: Rgb = palette::AXIS;
-const PROVED: Rgb = palette::SERIES[0];
-const AUDITED: Rgb = palette::SERIES[1];
+const CLAIMED_COLOUR: Rgb = palette::AXIS;
+const PROVED_COLOUR: Rgb = palette::SERIES[0];
+const AUDITED_COLOUR: Rgb = palette::SERIES[1];
 
 /// The epsilons of one method at the same delta, for [`epsilon_claims`].
 #[derive(Clone, Debug, PartialEq)]
@@ -131,9 +131,9 @@ pub fn epsilon_claims<C: Into<EpsilonClaim>>(
         .note("Epsilon, logarithmic. The attack's bar is a lower bound on the true epsilon.")
         .note_if(by_curve, || curve.to_owned())
         .coverage(Coverage::Public)
-        .key(CLAIMED, "claimed")
-        .key(PROVED, "proved")
-        .key(AUDITED, "shown by an attack (at least)");
+        .key(CLAIMED_COLOUR, "claimed")
+        .key(PROVED_COLOUR, "proved")
+        .key(AUDITED_COLOUR, "shown by an attack (at least)");
     let row = |claim: &EpsilonClaim| {
         let bars = claim.values().into_iter().enumerate();
         let bars = bars.map(|(i, value)| Bar::new(value, claim.bar_label(i)));
@@ -142,7 +142,11 @@ pub fn epsilon_claims<C: Into<EpsilonClaim>>(
     let bars = Bars {
         name: "epsilon",
         axis: axis_for(values),
-        kinds: vec![("claimed", CLAIMED), ("proved", PROVED), ("shown by an attack", AUDITED)],
+        kinds: vec![
+            ("claimed", CLAIMED_COLOUR),
+            ("proved", PROVED_COLOUR),
+            ("shown by an attack", AUDITED_COLOUR),
+        ],
         rows: claims.iter().map(row).collect(),
         mark: None,
     };

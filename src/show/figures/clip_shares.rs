@@ -9,7 +9,7 @@ use crate::show::palette::{self, Rgb};
 use crate::show::{Coverage, Figure, Table, format};
 
 /// Maximum number of layers that are drawn.
-const MOST_ROWS: usize = 24;
+const MAX_ROWS: usize = 24;
 const INPUTS: Rgb = palette::SERIES[0];
 const UPSTREAM: Rgb = palette::SERIES[1];
 
@@ -32,7 +32,7 @@ const UPSTREAM: Rgb = palette::SERIES[1];
 /// [`NOT_COVERED`](crate::show::NOT_COVERED).
 pub fn clip_shares(shares: &ClippedFractions) -> Figure {
     let all = shares.layers.len();
-    let layers = &shares.layers[..all.min(MOST_ROWS)];
+    let layers = &shares.layers[..all.min(MAX_ROWS)];
     let head = FigureHeader::new("Examples that the clips scale down")
         .note(format!(
             "Of {}. {}",

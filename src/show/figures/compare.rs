@@ -148,7 +148,7 @@ pub fn accountant_comparison(events: &[Event], delta: Delta) -> Result<Table> {
     let mut answers: Vec<(String, privacy::Result<PrivacyCost>)> =
         compare_accountants(events, delta, relation)
             .into_iter()
-            .map(|answer| (answer.accountant, answer.spent))
+            .map(|answer| (answer.accountant, answer.cost))
             .collect();
     if let Some(refusal) = answers.iter().all(|(_, a)| a.is_err()).then(|| answers.remove(0).1) {
         refusal?;

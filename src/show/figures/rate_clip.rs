@@ -18,7 +18,7 @@ pub struct RateClipCell {
 }
 
 /// Bound on the factor between products on the same ridge: sqrt(2).
-const SAME: f64 = std::f64::consts::SQRT_2;
+const RIDGE_FACTOR: f64 = std::f64::consts::SQRT_2;
 
 /// Draws the test accuracy over learning rate (columns) and clip norm (rows, the smallest at the
 /// bottom), as in Figure 4 of Kurakin et al. (2022, "Toward training at ImageNet scale with
@@ -54,7 +54,7 @@ pub fn rate_clip_heat_map(title: &str, note: &str, cells: &[RateClipCell]) -> Re
     let range = best.map_or(1.0, |best| (best.accuracy - low).max(0.02));
     let on_ridge = |cell: &RateClipCell| {
         let ratio = best.map(|best| product(cell) / product(best));
-        ratio.is_some_and(|ratio| (1.0 / SAME..=SAME).contains(&ratio))
+        ratio.is_some_and(|ratio| (1.0 / RIDGE_FACTOR..=RIDGE_FACTOR).contains(&ratio))
     };
     let mut table = Table::new(["clip norm", "learning rate", "rate x clip", "accuracy", "ridge"]);
     let mut rows = Vec::new();
@@ -81,9 +81,9 @@ pub fn rate_clip_heat_map(title: &str, note: &str, cells: &[RateClipCell]) -> Re
             ]);
             row.push(HeatMapCell {
                 shade: cell.accuracy.is_finite().then_some((cell.accuracy - low) / range),
-                main: said.trim_end_matches(" %").to_owned(),
-                sub: String::new(),
-                sign: if ridge { CellMark::Framed } else { CellMark::None },
+                label: said.trim_end_matches(" %").to_owned(),
+                sublabel: String::new(),
+                mark: if ridge { CellMark::Framed } else { CellMark::None },
             });
         }
         rows.push(row);

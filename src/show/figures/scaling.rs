@@ -15,7 +15,7 @@ use crate::{Error, ErrorKind, Result};
 /// Number of points of the scaling law; with fewer the bend of the curve shows corners.
 const SCALING_POINTS: usize = 49;
 /// Number of points of the noise over epochs, each by a calibration.
-const EPOCHS_POINTS: usize = 13;
+const EPOCH_POINTS: usize = 13;
 
 /// Plots epsilon over the batch size where the noise multiplier is proportional to the batch size
 /// and the number of steps is fixed. Every released gradient keeps its signal-to-noise ratio, but
@@ -150,7 +150,7 @@ pub fn noise_over_epochs(
         settings.steps = None;
         Ok((*epochs, method.plan_for(population)?))
     };
-    let all = geomspace(low, high, EPOCHS_POINTS);
+    let all = geomspace(low, high, EPOCH_POINTS);
     let plans: Vec<(f64, Plan)> = all.par_iter().map(plan).collect::<Result<_>>()?;
     let line = |name, value: &dyn Fn(&Plan, f64) -> f64| {
         let point = |(epochs, plan): &(f64, Plan)| {

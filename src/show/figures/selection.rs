@@ -9,7 +9,7 @@ use crate::{Error, ErrorKind, Result};
 /// Constructor of a distribution of the number of trials, given its mean.
 type TrialConstructor = fn(f64) -> Trials;
 /// Distributions of the number of trials that are drawn.
-const LAWS: [(&str, TrialConstructor); 3] = [
+const TRIAL_DISTRIBUTIONS: [(&str, TrialConstructor); 3] = [
     ("logarithmic", Trials::logarithmic),
     ("geometric", Trials::geometric),
     ("Poisson", Trials::poisson),
@@ -52,13 +52,14 @@ pub fn selection_cost(trial: &Event, delta: Delta) -> Result<Chart> {
         means.iter().map(at).collect()
     };
     let means = sorted(means.into_iter().chain([10.0]));
-    for (slot, (name, law)) in LAWS.into_iter().enumerate() {
+    for (slot, (name, law)) in TRIAL_DISTRIBUTIONS.into_iter().enumerate() {
         let points = line(&|mean| trial.best_of(law(mean)), &means);
         panel = panel.series(Series::line(name, points).colour(slot));
     }
     let whole = sorted(means.iter().map(|mean| mean.round()));
     let all = line(&|count| trial.repeated(count as u64), &whole);
-    let panel = panel.series(Series::line("all trials shown", all).colour(LAWS.len()));
+    let panel =
+        panel.series(Series::line("all trials shown", all).colour(TRIAL_DISTRIBUTIONS.len()));
     Ok(Chart::new("The cost of showing only the best trial, and of showing all")
         .coverage(Coverage::Public)
         .note(format!("One trial: {trial}. RDP; both axes logarithmic."))

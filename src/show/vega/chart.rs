@@ -67,7 +67,7 @@ pub(in crate::show) fn chart(chart: &Chart) -> Value {
 /// Returns the lines below the title of a panel.
 fn panel_notes(panel: &Panel) -> Vec<String> {
     let badge = panel.badge.as_deref().map(|badge| format!("[{}]", to_single_line(badge)));
-    badge.into_iter().chain(panel.values_are.as_deref().map(to_single_line)).collect()
+    badge.into_iter().chain(panel.value_label.as_deref().map(to_single_line)).collect()
 }
 
 /// Returns one panel: the lines, and the marks of the chart around them.
@@ -226,7 +226,8 @@ fn tooltip(chart: &Chart, panel: &Panel) -> Vec<Value> {
     if panel.series.len() > 1 {
         entries.insert(0, entry("series", "series"));
     }
-    entries.extend(panel.series.iter().any(|s| !s.about.is_empty()).then(|| entry("about", "of")));
+    entries
+        .extend(panel.series.iter().any(|s| !s.tooltips.is_empty()).then(|| entry("about", "of")));
     entries
 }
 
@@ -235,12 +236,12 @@ fn tooltip(chart: &Chart, panel: &Panel) -> Vec<Value> {
 fn point_values(chart: &Chart, panel: &Panel) -> Vec<Value> {
     let mut values = Vec::new();
     // Tooltips have the same lines at all points.
-    let has_about = panel.series.iter().any(|series| !series.about.is_empty());
+    let has_about = panel.series.iter().any(|series| !series.tooltips.is_empty());
     let on_axis = |p: &(f64, f64)| (!panel.log || p.1 > 0.0) && (!chart.x_log || p.0 > 0.0);
     for (i, series) in panel.series.iter().enumerate() {
         let name = to_single_line(&series.name);
         // Points of long lines have tooltips but are too many to be drawn.
-        let is_seen = (series.marked || series.points.len() <= 40) && !series.bare;
+        let is_seen = (series.marked || series.points.len() <= 40) && !series.without_markers;
         let mut push = |run: usize, is_raw: bool, (x, y): (f64, f64)| {
             let mut value = json!({
                 "series": name, "run": format!("{i} {run}"), "x": rounded(x), "y": rounded(y),
@@ -268,7 +269,7 @@ fn point_values(chart: &Chart, panel: &Panel) -> Vec<Value> {
                     format!("{} ± {}", panel.format_value(y), significant(*error, 2)).into();
             }
             if has_about {
-                let about = at.and_then(|at| series.about.get(at));
+                let about = at.and_then(|at| series.tooltips.get(at));
                 value["about"] = about.map_or("-", String::as_str).into();
             }
             values.push(value);
@@ -297,7 +298,7 @@ fn references(panel: &Panel, y: &Value) -> Vec<Value> {
 }
 
 fn marker_layer(chart: &Chart, panel: &Panel, x: &Value) -> Option<Value> {
-    let mark = panel.mark.as_ref()?;
+    let mark = panel.x_marker.as_ref()?;
     // The label stands on the side where there is more room.
     let place = |x: f64| if chart.x_log { x.max(f64::MIN_POSITIVE).ln() } else { x };
     let ends = extent(panel.points().map(|point| place(point.0)));

@@ -23,7 +23,7 @@ pub(super) fn slider_layers(
     if !chart.x_log || low >= high {
         return None;
     }
-    let marked = panel.mark.as_ref().map_or(low, |mark| mark.at);
+    let marked = panel.x_marker.as_ref().map_or(low, |mark| mark.at);
     let quarter = |x: f64| (x.log10() * 4.0).round() / 4.0;
     let name = to_single_line(&chart.x_label);
     let parameter = json!({

@@ -52,16 +52,16 @@ fn cells(heat: &HeatMap) -> Vec<Value> {
     for (row, values) in rows.iter().zip(&heat.cells) {
         for (column, cell) in columns.iter().zip(values) {
             let ground = heat.background(cell);
-            let sign = match cell.sign {
+            let sign = match cell.mark {
                 CellMark::Above => "▲",
                 CellMark::Below => "▼",
                 CellMark::None | CellMark::Framed => "",
             };
             cells.push(json!({
                 "row": row, "column": column,
-                "value": to_single_line(&cell.main), "sub": to_single_line(&cell.sub), "sign": sign,
+                "value": to_single_line(&cell.label), "sub": to_single_line(&cell.sublabel), "sign": sign,
                 "ground": hex(ground), "ink": hex(palette::text_colour_on(ground)),
-                "edge": hex(if cell.sign == CellMark::None { palette::CARD } else { palette::MUTED }),
+                "edge": hex(if cell.mark == CellMark::None { palette::CARD } else { palette::MUTED }),
             }));
         }
     }

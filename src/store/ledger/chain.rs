@@ -13,8 +13,8 @@ use sha2::{Digest, Sha256};
 
 use crate::data::digest::hex;
 
-const KEY: &str = ",\"chain\":\"";
-const END: &str = "\"}";
+const LINK_PREFIX: &str = ",\"chain\":\"";
+const LINK_SUFFIX: &str = "\"}";
 
 /// State of the chain before its next line: the link of the last line.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ impl Chain {
     /// Checks that `line`, without its line end, is the next line, and advances to it. Returns
     /// `false` if it is not.
     pub(super) fn advance(&mut self, line: &str) -> bool {
-        let parts = line.strip_suffix(END).and_then(|line| line.rsplit_once(KEY));
+        let parts = line.strip_suffix(LINK_SUFFIX).and_then(|line| line.rsplit_once(LINK_PREFIX));
         match parts {
             Some((body, link)) if link == self.link_of(body) => {
                 self.0 = link.to_owned();
@@ -42,7 +42,7 @@ impl Chain {
     /// Adds the link to a JSON object, which becomes the next line of this chain.
     pub(super) fn with_link(&self, object: &str) -> String {
         let body = object.strip_suffix('}').unwrap_or(object);
-        format!("{body}{KEY}{}{END}", self.link_of(body))
+        format!("{body}{LINK_PREFIX}{}{LINK_SUFFIX}", self.link_of(body))
     }
 
     /// Returns the link of the last line, which the next line continues.

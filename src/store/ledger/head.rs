@@ -24,7 +24,8 @@ pub(super) struct Head {
     pub(super) chain: String,
     /// Future end of the ledger while entries are being appended together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) coming: Option<Box<Head>>,
+    #[serde(rename = "coming")]
+    pub(super) pending: Option<Box<Head>>,
 }
 
 /// Returns the path of the head for the ledger in `ledger`.
@@ -35,7 +36,7 @@ pub(super) fn path_beside(ledger: &Path) -> PathBuf {
 impl Head {
     /// Creates the head of a ledger that ends in this entry.
     pub(super) fn at(entries: usize, chain: String) -> Self {
-        Self { entries, chain, coming: None }
+        Self { entries, chain, pending: None }
     }
 
     /// Reads the head of a ledger; `None` if it does not exist.

@@ -137,8 +137,8 @@ impl LedgerFile {
     ) -> Result<()> {
         let now = utc_now();
         let dated = |entry: &Entry| {
-            if entry.at.is_empty() {
-                Entry { at: now.clone(), ..entry.clone() }
+            if entry.recorded_at.is_empty() {
+                Entry { recorded_at: now.clone(), ..entry.clone() }
             } else {
                 entry.clone()
             }
@@ -170,7 +170,7 @@ impl LedgerFile {
         let end = Head::at(known + others.len(), contents.chain.last().to_owned());
         let coming = Some(Box::new(end.clone()));
         let head = |e: io::Error| self.io("writing the head of", &e);
-        Head { coming, ..Head::at(known, begin) }.write(&self.path).map_err(head)?;
+        Head { pending: coming, ..Head::at(known, begin) }.write(&self.path).map_err(head)?;
         self.append_text(file, contents.length, &text)?;
         end.write(&self.path).map_err(head)
     }
@@ -281,7 +281,7 @@ impl LedgerFile {
                 .fix(self.recovery_advice(links)),
             _ => self.io("reading the head of", &e),
         })?;
-        let Some(Head { entries, chain, coming }) = head else {
+        let Some(Head { entries, chain, pending: coming }) = head else {
             // The first head is written after its line.
             return match links.len() {
                 lines @ 0..=1 => Ok(lines == 1),

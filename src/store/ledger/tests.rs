@@ -115,7 +115,7 @@ fn notes_and_claims_are_kept() {
         .with_claimed_epsilon(0.24);
     ledger.record(&entry).unwrap();
     let kept = ledger.entries().unwrap();
-    assert_eq!(kept, [Entry { at: kept[0].at.clone(), ..entry }]);
+    assert_eq!(kept, [Entry { recorded_at: kept[0].recorded_at.clone(), ..entry }]);
     assert!(ledger.to_string().contains("1 run charged"));
 }
 
@@ -275,10 +275,14 @@ fn entries_in_a_file_have_the_time() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = open_ledger(&file_in(&folder)).unwrap();
     let new = |run| Entry::planned(run, "abc123", &training(1));
-    let dated = Entry { at: "2026-01-02T03:04:05Z".into(), ..new("a") };
+    let dated = Entry { recorded_at: "2026-01-02T03:04:05Z".into(), ..new("a") };
     ledger.record_all(&[dated.clone(), new("b")]).unwrap();
     let entries = ledger.entries().unwrap();
     assert_eq!(entries[0], dated);
-    assert_eq!(entries[1], Entry { at: entries[1].at.clone(), ..new("b") });
-    assert!(entries[1].at.ends_with('Z') && entries[1].at.starts_with('2'), "{}", entries[1].at);
+    assert_eq!(entries[1], Entry { recorded_at: entries[1].recorded_at.clone(), ..new("b") });
+    assert!(
+        entries[1].recorded_at.ends_with('Z') && entries[1].recorded_at.starts_with('2'),
+        "{}",
+        entries[1].recorded_at
+    );
 }

@@ -25,7 +25,7 @@ const SUM: &str = "sha256";
 /// by the version that wrote it.
 const FORMAT: u32 = 1;
 /// The largest header that is read: that of safetensors itself.
-const LARGEST_HEADER: u64 = 100_000_000;
+const MAX_HEADER_LEN: u64 = 100_000_000;
 /// The tensors beside the arrays.
 const NUMBERS: &str = "numbers";
 const MASK: &str = "mask";
@@ -142,7 +142,7 @@ pub(crate) fn read_header(path: &Path) -> Result<CheckpointHeader> {
     let mut length = [0; 8];
     file.read_exact(&mut length).map_err(|_| damaged(path, "it is cut short"))?;
     let length = u64::from_le_bytes(length);
-    if length > LARGEST_HEADER {
+    if length > MAX_HEADER_LEN {
         return Err(damaged(path, "it is not a safetensors file"));
     }
     let mut bytes = Vec::new();
@@ -207,7 +207,7 @@ pub(super) fn read(path: &Path) -> Result<Checkpoint> {
         }
     }
     let numbers = numbers.ok_or_else(|| damaged(path, "its numbers are missing"))?;
-    Ok(Checkpoint { header, numbers, mask, arrays })
+    Ok(Checkpoint { header, payload: numbers, mask, arrays })
 }
 
 fn damaged(path: &Path, why: &str) -> Error {

@@ -20,8 +20,8 @@ pub(crate) struct CheckpointManager {
     folder: PathBuf,
     /// Lock on the folder while the process lives, on systems where folders can be locked.
     _lock: Option<File>,
-    plan: CheckpointSettings,
-    found: Option<Checkpoint>,
+    settings: CheckpointSettings,
+    resume_from: Option<Checkpoint>,
     written: Instant,
 }
 
@@ -56,7 +56,7 @@ impl CheckpointManager {
             (None, None) => return Ok(None),
         };
         let written = Instant::now();
-        Ok(Some(Self { folder, _lock: lock, plan: checkpoints, found, written }))
+        Ok(Some(Self { folder, _lock: lock, settings: checkpoints, resume_from: found, written }))
     }
 
     /// Returns the file of the checkpoint in a folder.
@@ -66,7 +66,7 @@ impl CheckpointManager {
 
     /// Returns the header of the checkpoint that the run resumes from.
     pub(crate) fn resume_header(&self) -> Option<&CheckpointHeader> {
-        self.found.as_ref().map(|found| &found.header)
+        self.resume_from.as_ref().map(|found| &found.header)
     }
 
     /// Takes the checkpoint that the run resumes from; a further call returns `None`.
@@ -78,7 +78,7 @@ impl CheckpointManager {
         &mut self,
         place: DeviceSpec,
     ) -> Result<Option<Checkpoint>> {
-        let Some(mut found) = self.found.take() else { return Ok(None) };
+        let Some(mut found) = self.resume_from.take() else { return Ok(None) };
         let header = &found.header;
         if device_kind(&header.device) != device_kind(&place.to_string()) {
             let what = format!("a run that was begun on {} and goes on on {place}", header.device);
@@ -90,7 +90,7 @@ impl CheckpointManager {
             )));
         }
         let same_bits = place == DeviceSpec::Cpu && header.processor == cpu_fingerprint();
-        found.numbers.resumed.push(Resumption {
+        found.payload.resumed.push(Resumption {
             step: header.step,
             repeated: !header.stopped,
             same_bits,
@@ -100,7 +100,7 @@ impl CheckpointManager {
 
     /// Returns whether a checkpoint is due after this step.
     pub(in crate::train) fn is_due(&self, step: u64) -> bool {
-        match self.plan.every {
+        match self.settings.every {
             CheckpointInterval::Steps(every) => step.is_multiple_of(every),
             CheckpointInterval::Minutes(minutes) => {
                 self.written.elapsed().as_secs_f64() >= 60.0 * minutes
@@ -124,8 +124,8 @@ impl CheckpointManager {
             format,
             lab,
             processor: cpu_fingerprint(),
-            every: self.plan.every.to_string(),
-            command: self.plan.command.clone(),
+            every: self.settings.every.to_string(),
+            command: self.settings.command.clone(),
             folder: std::env::current_dir().unwrap_or_default().display().to_string(),
             at: utc_now(),
             ..about

@@ -31,7 +31,7 @@ pub(crate) use keeper::{CheckpointManager, cpu_fingerprint};
 #[derive(Clone)]
 pub(super) struct Checkpoint {
     pub(super) header: CheckpointHeader,
-    pub(super) numbers: CheckpointPayload,
+    pub(super) payload: CheckpointPayload,
     /// The file of the mask, if the run has one and knows it.
     pub(super) mask: Option<Vec<u8>>,
     /// Parameters, the arrays of the optimizer, and so on, by name.
@@ -68,7 +68,7 @@ impl Checkpoint {
     /// # Errors
     /// `CorruptData` if the checkpoint has other parameters.
     pub(super) fn restore_initial_model(&self, model: &Model) -> Result<Model> {
-        if self.numbers.progress.is_some() {
+        if self.payload.progress.is_some() {
             return Ok(model.clone());
         }
         restore_parameters(model.network(), &mut self.arrays.clone())

@@ -31,7 +31,7 @@ fn best_of(plan: &Plan, data: &Dataset, ledger: &Ledger) -> Result<Run> {
 fn expected(plan: &Plan, model: &Model) -> Vec<usize> {
     let selection = plan.selection().unwrap();
     let seeds = Seeds::new(plan.seed(), &format!("{} selection", seed_label("it", model))).unwrap();
-    let (trials, mut draws) = draw_trial_count(selection, seeds.coordinates).unwrap();
+    let (trials, mut draws) = draw_trial_count(selection, seeds.sparsity).unwrap();
     (0..trials).map(|_| draws.random_range(0..selection.candidates().len())).collect()
 }
 
@@ -97,7 +97,7 @@ fn the_number_of_trials_has_its_law_and_candidates_are_uniform() {
     let selection = plan.selection().unwrap();
     let (mut counts, mut firsts) = (Vec::new(), Vec::new());
     for draw in 0..draws {
-        let seed = Seeds::new(Some(draw), "law").unwrap().coordinates;
+        let seed = Seeds::new(Some(draw), "law").unwrap().sparsity;
         let (trials, mut rng) = draw_trial_count(selection, seed).unwrap();
         counts.push(trials as f64);
         firsts.push(rng.random_range(0..4) as f64);
@@ -192,9 +192,9 @@ fn trials_compared_on_private_examples_are_an_assumption() -> Result<()> {
         let selection = PrivateSelection::new(method.clone(), Trials::geometric(1.5));
         Ok(best_of(&selection.plan(data)?, data, &Ledger::in_memory())?.badge())
     };
-    let Badge::Assumption(said) = badge(&glyphs())? else { panic!("the time is not secret") };
+    let Badge::Conditional(said) = badge(&glyphs())? else { panic!("the time is not secret") };
     assert!(said.contains("how many trials") && !said.contains("was chosen"), "{said}");
-    let Badge::Assumption(said) = badge(&glyphs().split(0.8, 7)?)? else { panic!("it is proved") };
+    let Badge::Conditional(said) = badge(&glyphs().split(0.8, 7)?)? else { panic!("it is proved") };
     assert!(said.contains("best trial was chosen"), "{said}");
     Ok(())
 }

@@ -75,8 +75,8 @@ pub fn optimizers_and_averages_equal_those_of_the_host(device: &Device) {
                 let on_device = to_device(gradient.clone(), device);
                 let step = StepSettings {
                     noise_std: Some(&noise_std),
-                    selected: selected.as_ref(),
-                    touched: selected.as_ref(),
+                    noise_mask: selected.as_ref(),
+                    update_mask: selected.as_ref(),
                     ..StepSettings::new(0.02)
                 };
                 for (k, gradient) in [&gradient, &on_device].into_iter().enumerate() {

@@ -35,7 +35,7 @@ fn a_released_mask_is_charged_and_names_its_ledger_entry() -> Result<()> {
     assert_eq!(origin, data.origin());
     assert_eq!(ledger(&data)?.runs()?, [(run.clone(), event.clone())]);
     let entries = ledger(&data)?.entries()?;
-    assert!(matches!(&entries[0].entry, EntryKind::Planned { .. }));
+    assert!(matches!(&entries[0].kind, EntryKind::Planned { .. }));
     assert_eq!(entries[0].note, format!("DP-SNIP mask on {}", data.name()));
     let cost =
         privacy::TightestAccountant::default().epsilon(&ledger(&data)?.events()?, DELTA)?.epsilon;

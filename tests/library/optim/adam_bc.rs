@@ -57,7 +57,7 @@ fn difference(
         let step = match path {
             // This path selects all coordinates.
             Path::Selected => step,
-            _ => StepSettings { selected: Some(&flags), ..step },
+            _ => StepSettings { noise_mask: Some(&flags), ..step },
         };
         network = path.step(&mut optimizer, &network, number, step);
     }

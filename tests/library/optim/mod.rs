@@ -93,7 +93,7 @@ impl Path {
                 result
             }
             Self::Selected => {
-                let step = StepSettings { selected: Some(&all), touched: Some(&all), ..step };
+                let step = StepSettings { noise_mask: Some(&all), update_mask: Some(&all), ..step };
                 optimizer.step(network, &gradients, &step)
             }
         };

@@ -25,7 +25,9 @@ fn optimizers() -> [Optimizer; 6] {
 /// Values as a file would keep them: no tensors, only numbers.
 fn written(values: Vec<(String, StateValues)>) -> Vec<(String, StateValues)> {
     let copied = values.into_iter().map(|(name, values)| match values {
-        StateValues::Each(array) => (name, StateValues::Each(DeviceArray::from(array.to_vec()))),
+        StateValues::PerCoordinate(array) => {
+            (name, StateValues::PerCoordinate(DeviceArray::from(array.to_vec())))
+        }
         same => (name, same),
     });
     copied.collect()
@@ -69,8 +71,8 @@ fn state_has_one_array_per_tensor_and_moment() {
     assert_eq!(names, expected.map(|name| format!("0.weight.{name}")));
     assert_eq!(values.len(), 16);
     // Coordinates that are always updated together share their weights.
-    assert!(matches!(values[2].1, StateValues::Same(weight) if (weight - 0.1).abs() < 1e-15));
-    assert!(matches!(&values[0].1, StateValues::Each(array) if array.len() == 6));
+    assert!(matches!(values[2].1, StateValues::Uniform(weight) if (weight - 0.1).abs() < 1e-15));
+    assert!(matches!(&values[0].1, StateValues::PerCoordinate(array) if array.len() == 6));
 }
 
 #[test]
@@ -131,10 +133,10 @@ fn states_of_another_rule_network_or_average_are_refused() {
     let mut other = Optimizer::default().init().with_named_arrays(adam.named_arrays()).unwrap();
     model(other.step(&network(), &gradients(0), &step).unwrap_err());
     let mut values = adam.named_arrays();
-    values[0].1 = StateValues::Each(vec![0.0; 5].into());
+    values[0].1 = StateValues::PerCoordinate(vec![0.0; 5].into());
     let mut other = Optimizer::adam().init().with_named_arrays(values).unwrap();
     model(other.step(&network(), &gradients(0), &step).unwrap_err());
-    let nameless = vec![("velocity".to_owned(), StateValues::Same(0.0))];
+    let nameless = vec![("velocity".to_owned(), StateValues::Uniform(0.0))];
     assert!(Optimizer::default().init().with_named_arrays(nameless).is_err());
     let mut fewer = gradients(0);
     fewer.entries.pop();
@@ -223,7 +225,7 @@ fn weight_decay_is_decoupled_and_stays_off_biases_and_untouched_coordinates() {
     for optimizer in optimizers() {
         for gradient in [zero.clone(), super::on_device(&zero)] {
             let mut state = optimizer.init().with_weight_decay(0.5);
-            let step = StepSettings { touched: Some(&touched), ..StepSettings::new(0.1) };
+            let step = StepSettings { update_mask: Some(&touched), ..StepSettings::new(0.1) };
             let after = state.step(&network(), &gradient, &step).unwrap();
             let (before, after) = (super::parameters(&network()), super::parameters(&after));
             for (i, (before, after)) in before.into_iter().zip(after).enumerate() {

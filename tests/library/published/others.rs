@@ -50,7 +50,7 @@ fn epochs_of(noise_multiplier: f64, epochs: u64) -> Result<Ours> {
         .epsilon(&event, Delta(DELTA))?;
     // Gaussian mechanisms compose exactly, so the value is both an upper and a lower bound.
     let exact = (spent.accountant == "gdp").then_some(spent.epsilon);
-    Ok(Ours { lower_bound: spent.lower.or(exact), ..Ours::from(spent) })
+    Ok(Ours { lower_bound: spent.lower_bound.or(exact), ..Ours::from(spent) })
 }
 
 fn as_coded() -> Section {

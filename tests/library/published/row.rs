@@ -136,7 +136,7 @@ pub fn tight(events: &[Event], delta: f64) -> Result<Ours> {
 
 impl From<PrivacyCost> for Ours {
     fn from(spent: PrivacyCost) -> Self {
-        Self { value: spent.epsilon, lower_bound: spent.lower, accountant: spent.accountant }
+        Self { value: spent.epsilon, lower_bound: spent.lower_bound, accountant: spent.accountant }
     }
 }
 

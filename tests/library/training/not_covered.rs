@@ -31,7 +31,11 @@ fn is_refused(data: &Dataset, why: &str) -> Result<()> {
     assert!(preview.warnings().iter().any(|said| said.contains(why)), "{preview}");
     let model = models::mlp(data, &[4]).seed(1).build()?;
     let run = settings().train(&model, data)?;
-    assert!(matches!(run.badge(), Badge::None(said) if said.contains(why)), "{}", run.badge());
+    assert!(
+        matches!(run.badge(), Badge::NoGuarantee(said) if said.contains(why)),
+        "{}",
+        run.badge()
+    );
     assert_eq!(run.epsilon(), f64::INFINITY);
     let said = run.statement().to_string();
     assert!(said.starts_with("Nothing is guaranteed: the "), "{said}");

@@ -277,7 +277,7 @@ fn two_parameters_do_not_share_a_tensor() -> Done {
     let model = models::mlp(&data, &[2]).seed(1).build()?;
     let file = temporary("tied.safetensors");
     write(&file, &[("w".into(), vec![2, 2], vec![1.0; 4]), ("b".into(), vec![2], vec![1.0; 2])]);
-    let layout = WeightLayout::from_fn(AxisOrder::Own, |path| Some(path[2..3].to_owned()));
+    let layout = WeightLayout::from_fn(AxisOrder::Native, |path| Some(path[2..3].to_owned()));
     let error = model.load_weights(&file, &layout).unwrap_err();
     assert_says(&error, ErrorKind::Model, &["the tensor w", "0.weight and 2.weight"]);
     Ok(())

@@ -40,7 +40,7 @@ fn a_thousand_multipliers_are_bounded_on_both_sides() {
     let spent = spent_by(&events, 1e-5);
     // 4.2236 by 250 nodes on a finer grid.
     assert!((spent.epsilon / 4.2236 - 1.0).abs() < 1e-3, "{spent:?}");
-    let lower = spent.lower.unwrap();
+    let lower = spent.lower_bound.unwrap();
     assert!(lower < spent.epsilon && lower > 0.98 * spent.epsilon, "{spent:?}");
     let rdp = Rdp::default().epsilon(&events, Delta(1e-5)).unwrap().epsilon;
     assert!(spent.epsilon < rdp, "{rdp}");
@@ -64,7 +64,7 @@ fn one_window_serves_many_lengths() {
         let found = Pld::new().upper_bounds(&slices, Delta(1e-5)).unwrap();
         for (events, found) in lists.iter().zip(found) {
             let (alone, found) = (spent_by(events, 1e-5), found.unwrap());
-            assert!(found >= alone.lower.unwrap(), "{events:?}: {found} {alone:?}");
+            assert!(found >= alone.lower_bound.unwrap(), "{events:?}: {found} {alone:?}");
             assert!(found <= alone.epsilon * 1.002, "{events:?}: {found} {alone:?}");
         }
     }

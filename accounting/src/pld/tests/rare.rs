@@ -14,7 +14,7 @@ fn at_tiny_rates_the_bounds_are_close_and_enclose_the_reference() {
         (1.2e-4, 1.05, 80, 1e-12),
     ] {
         let found = spent_by(&[step(q, sigma, steps)], delta);
-        let lower = found.lower.unwrap_or(0.0);
+        let lower = found.lower_bound.unwrap_or(0.0);
         let case = format!("q {q} sigma {sigma} steps {steps} delta {delta:e}: {found:?}");
         assert!(lower > 0.98 * found.epsilon, "{case}");
         let (with, without) = (vec![(1.0 - q, 0.0), (q, 1.0)], vec![(1.0, 0.0)]);
@@ -81,7 +81,7 @@ fn check_true(rows: &[(f64, f64, u64, f64, f64, f64)]) {
             format!("q {q:e} sigma {sigma} steps {steps} delta {delta:e}: {found:?} {truth}");
         println!("{case}");
         assert!(found.epsilon > truth * 0.998 && found.epsilon < truth * most, "{case}");
-        assert!(found.lower.is_some_and(|lower| lower < truth * 1.002), "{case}");
+        assert!(found.lower_bound.is_some_and(|lower| lower < truth * 1.002), "{case}");
     }
 }
 

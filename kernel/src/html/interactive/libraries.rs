@@ -11,10 +11,10 @@ use super::fetch::fetch;
 use crate::prebuilt::hex;
 
 /// Environment variable with the folder of the libraries.
-pub const VARIABLE: &str = "EPSILAB_VEGA";
+pub const LIBRARIES_ENV_VAR: &str = "EPSILAB_VEGA";
 
 /// Maximum size of a library's file in bytes.
-const MOST: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// A package of npm with its minified build.
 pub struct Library {
@@ -98,13 +98,14 @@ impl Library {
         let file = std::fs::File::open(path).ok()?;
         let mut bytes = Vec::new();
         if path.extension().is_some_and(|ending| ending == "tgz") {
-            let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(file).take(8 * MOST));
+            let mut archive =
+                tar::Archive::new(flate2::read::GzDecoder::new(file).take(8 * MAX_FILE_BYTES));
             let wanted = format!("package/build/{}.min.js", self.name);
             let mut entries = archive.entries().ok()?.filter_map(std::result::Result::ok);
             let entry = entries.find(|e| e.path().is_ok_and(|p| p == Path::new(&wanted)))?;
-            entry.take(MOST).read_to_end(&mut bytes).ok()?;
+            entry.take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
         } else {
-            file.take(MOST).read_to_end(&mut bytes).ok()?;
+            file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
         }
         Some(bytes)
     }
@@ -120,14 +121,14 @@ impl Libraries {
     /// # Errors
     /// They are not there and can't be fetched; the error says how to bring them.
     pub fn locate_or_fetch() -> Result<Self> {
-        let named = std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty());
+        let named = std::env::var_os(LIBRARIES_ENV_VAR).filter(|folder| !folder.is_empty());
         if let Some(folder) = named.map(PathBuf::from) {
             return Self::load_from(&folder).map_err(|error| error.fix(install_advice()));
         }
         let cache = dirs::cache_dir().ok_or_else(|| {
             let why = "the libraries of interactive figures are kept there";
             Error::new(ErrorKind::Notebook, "no cache folder", why)
-                .fix(format!("set HOME, or {VARIABLE} to a folder with the libraries"))
+                .fix(format!("set HOME, or {LIBRARIES_ENV_VAR} to a folder with the libraries"))
         })?;
         let cache = cache.join("epsilab/vega");
         Self::load_from(&cache).or_else(|_| fetch(&cache).and_then(|()| Self::load_from(&cache)))
@@ -160,7 +161,7 @@ pub fn install_advice() -> String {
     let names = LIBRARIES.map(|library| format!("{}@{}", library.name, library.version)).join(" ");
     format!(
         "run `npm pack {names}` on a machine with npm and internet, copy the three .tgz files into \
-         a folder here, and set {VARIABLE} to it; or leave `--interactive` away"
+         a folder here, and set {LIBRARIES_ENV_VAR} to it; or leave `--interactive` away"
     )
 }
 
@@ -211,7 +212,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let error = Libraries::load_from(folder.path()).map(|_| ()).expect_err("nothing is there");
         let text = error.fix(install_advice()).to_string();
-        for word in ["vega-5.33.1.tgz", "vega-embed@6.29.0", VARIABLE] {
+        for word in ["vega-5.33.1.tgz", "vega-embed@6.29.0", LIBRARIES_ENV_VAR] {
             assert!(text.contains(word), "{text}");
         }
         assert_eq!(without_source_map("f()\n//# sourceMappingURL=a.js.map\n"), "f()");

@@ -19,14 +19,14 @@ pub use libraries::Libraries;
 pub const VEGA_LITE: &str = "application/vnd.vegalite.v5+json";
 
 /// Script that draws the figures of a page.
-const DRAW: &str = include_str!("draw.js");
+const DRAW_SCRIPT: &str = include_str!("draw.js");
 /// Styles that a page with interactive figures adds to those of other pages.
 pub const STYLE: &str = include_str!("interactive.css");
 /// Versions, copyright and licences of the libraries.
 const LICENCES: &str = include_str!("licences.txt");
 
 /// Start tag of the element of every figure with a specification.
-const START: &str = "<div class=\"vega\">";
+const FIGURE_START: &str = "<div class=\"vega\">";
 
 /// Renders a figure with its specification; `still` is shown until the figure is drawn. Returns
 /// `None` for a specification that is refused: the drawing is shown alone.
@@ -37,7 +37,7 @@ pub fn embed_figure(spec: &Value, still: &str) -> Option<String> {
     // Only in strings of JSON is this character possible.
     let spec = spec.to_string().replace('<', "\\u003c");
     Some(format!(
-        "{START}\n<div class=\"still\">\n{still}</div>\n\
+        "{FIGURE_START}\n<div class=\"still\">\n{still}</div>\n\
          <script type=\"application/json\">{spec}</script>\n</div>\n"
     ))
 }
@@ -47,7 +47,7 @@ pub fn embed_figure(spec: &Value, still: &str) -> Option<String> {
 pub fn scripts(libraries: &Libraries) -> (String, String) {
     let mut html = format!("<!--\n{LICENCES}-->\n");
     let mut policy = "script-src".to_owned();
-    for text in libraries.scripts().iter().map(String::as_str).chain([DRAW]) {
+    for text in libraries.scripts().iter().map(String::as_str).chain([DRAW_SCRIPT]) {
         html.push_str(&format!("<script>{text}</script>\n"));
         policy.push_str(&format!(" 'sha512-{}'", STANDARD.encode(Sha512::digest(text))));
     }
@@ -58,14 +58,14 @@ pub fn scripts(libraries: &Libraries) -> (String, String) {
 mod tests {
     use serde_json::json;
 
-    use super::super::attacks_tests::{SPECIFICATIONS, find_active_content};
+    use super::super::attacks_tests::{SPECIFICATION_PAYLOADS, find_active_content};
     use super::*;
 
     const STILL: &str = "<p>still</p>\n";
 
     #[test]
     fn hostile_specifications_are_refused_or_stay_in_their_script() {
-        for (attack, is_refused) in SPECIFICATIONS {
+        for (attack, is_refused) in SPECIFICATION_PAYLOADS {
             let spec: Value = serde_json::from_str(attack).expect("JSON");
             let Some(html) = embed_figure(&spec, STILL) else {
                 assert!(is_refused, "{attack} is refused");
@@ -98,7 +98,11 @@ mod tests {
         assert_eq!(policy.matches(" 'sha512-").count(), 4);
         assert!(!policy.contains("unsafe"));
         // `--` would end the comment early.
-        assert!(!LICENCES.contains("--") && !DRAW.contains("</") && !DRAW.contains("<!--"));
+        assert!(
+            !LICENCES.contains("--")
+                && !DRAW_SCRIPT.contains("</")
+                && !DRAW_SCRIPT.contains("<!--")
+        );
         for library in libraries::LIBRARIES {
             assert!(LICENCES.contains(&library.to_string()), "{library}");
         }

@@ -7,16 +7,17 @@ use crate::pattern::{Pattern, pattern};
 
 /// Keys with which a specification, at any depth, loads or links something, changes the options of
 /// the page, or reaches the prototypes of JavaScript's objects.
-const REFUSED: &[&str] =
+const FORBIDDEN_KEYS: &[&str] =
     &["url", "href", "element", "loader", "usermeta", "__proto__", "constructor", "prototype"];
 
 /// Members of a data source that only hold or name its rows.
-const DATA: &[&str] = &["values", "name", "format"];
+const DATA_KEYS: &[&str] = &["values", "name", "format"];
 
 /// Members of an input element. Vega makes an attribute of every other one, such as `onfocus`.
-const INPUT: &[&str] = &["input", "name", "min", "max", "step", "options", "labels", "debounce"];
+const INPUT_KEYS: &[&str] =
+    &["input", "name", "min", "max", "step", "options", "labels", "debounce"];
 
-const INPUTS: &[&str] = &["range", "select", "radio", "checkbox", "number", "text"];
+const INPUT_TYPES: &[&str] = &["range", "select", "radio", "checkbox", "number", "text"];
 
 /// Returns whether a specification names no other grammar than Vega-Lite 5, contains its data, and
 /// neither loads nor links anything.
@@ -39,7 +40,7 @@ fn is_value_safe(value: &Value) -> bool {
             let allowed = match key.as_str() {
                 "data" => is_inline_data(value),
                 "bind" => is_plain_input(value),
-                key => !REFUSED.contains(&key),
+                key => !FORBIDDEN_KEYS.contains(&key),
             };
             allowed && is_value_safe(value)
         }),
@@ -54,7 +55,7 @@ fn has_only_keys(members: &Map<String, Value>, known: &[&str]) -> bool {
 
 fn is_inline_data(data: &Value) -> bool {
     match data {
-        Value::Object(members) => has_only_keys(members, DATA),
+        Value::Object(members) => has_only_keys(members, DATA_KEYS),
         Value::String(_) | Value::Array(_) => false,
         _ => true,
     }
@@ -66,8 +67,8 @@ fn is_plain_input(bind: &Value) -> bool {
         Value::String(to) => to == "scales" || to == "legend",
         Value::Object(members) => match members.get("input") {
             Some(input) => {
-                let known = input.as_str().is_some_and(|input| INPUTS.contains(&input));
-                known && has_only_keys(members, INPUT)
+                let known = input.as_str().is_some_and(|input| INPUT_TYPES.contains(&input));
+                known && has_only_keys(members, INPUT_KEYS)
             }
             None => members.values().all(is_plain_input),
         },

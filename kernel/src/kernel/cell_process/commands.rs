@@ -12,16 +12,16 @@ use std::path::Path;
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 use rustix::io::fcntl_dupfd_cloexec;
 
-use super::LAB_VARIABLE;
+use super::LIBRARY_ENV_VAR;
 use super::input::CellStdin;
 use crate::kernel::markers::{Marker, Markers};
 
-const RUN: &str = "LOAD_AND_RUN ";
+const RUN_COMMAND: &str = "LOAD_AND_RUN ";
 /// Name of the library of evcxr's own first cell. Its output is read by nobody until it has ended.
-const FIRST: &str = "libcode_1";
+const FIRST_CELL_LIBRARY: &str = "libcode_1";
 
 /// Lowest number for our own descriptors, out of the way of cells that expect small ones.
-const HIGH: c_int = 200;
+const MIN_OWN_FD: c_int = 200;
 
 /// Function of a cell: takes and returns the store of variables.
 type CellFunction = extern "C" fn(*mut c_void) -> *mut c_void;
@@ -35,7 +35,7 @@ pub struct CommandLoop {
     out: File,
     err: File,
     variables: *mut c_void,
-    lab: Option<LibraryHooks>,
+    hooks: Option<LibraryHooks>,
 }
 
 impl CommandLoop {
@@ -48,7 +48,7 @@ impl CommandLoop {
         let (out, err) = (duplicate_fd(std::io::stdout())?, duplicate_fd(std::io::stderr())?);
         let input = CellStdin::install()?;
         let variables = std::ptr::null_mut();
-        Ok(Self { markers, lines, input, out, err, variables, lab: None })
+        Ok(Self { markers, lines, input, out, err, variables, hooks: None })
     }
 
     /// Runs cells until the last command.
@@ -66,7 +66,7 @@ impl CommandLoop {
 
     fn execute(&mut self, command: &str) -> std::result::Result<(), String> {
         let (library, function) = command
-            .strip_prefix(RUN)
+            .strip_prefix(RUN_COMMAND)
             .and_then(|rest| rest.rsplit_once(' '))
             .ok_or_else(|| format!("unknown command of evcxr: `{command}`"))?;
         let cell = load_cell(library, function)?;
@@ -75,21 +75,21 @@ impl CommandLoop {
             let written = stream.write_all(line.as_bytes());
             written.map_err(|e| format!("its output can't be written ({e})"))
         };
-        if Path::new(library).file_stem() == Some(FIRST.as_ref()) {
+        if Path::new(library).file_stem() == Some(FIRST_CELL_LIBRARY.as_ref()) {
             mark(&self.out, Marker::Discard)?;
         }
         mark(&self.out, Marker::Begin)?;
         mark(&self.err, Marker::Begin)?;
-        if let Some(lab) = &self.lab {
+        if let Some(lab) = &self.hooks {
             (lab.begin_cell)();
         }
         self.input.begin_cell();
         self.variables = cell(self.variables);
-        if let Some(lab) = &self.lab {
+        if let Some(lab) = &self.hooks {
             (lab.end_cell)();
         }
-        self.lab = self.lab.or_else(LibraryHooks::install);
-        if let Some(lab) = &self.lab {
+        self.hooks = self.hooks.or_else(LibraryHooks::install);
+        if let Some(lab) = &self.hooks {
             (lab.flush_stdout)();
         }
         mark(&self.out, Marker::Done)?;
@@ -114,7 +114,8 @@ impl CommandLoop {
 
 /// Returns a copy of the descriptor that programs started by cells don't inherit.
 fn duplicate_fd(stream: impl AsFd) -> Result<File> {
-    let copy = fcntl_dupfd_cloexec(&stream, HIGH).or_else(|_| fcntl_dupfd_cloexec(&stream, 3))?;
+    let copy =
+        fcntl_dupfd_cloexec(&stream, MIN_OWN_FD).or_else(|_| fcntl_dupfd_cloexec(&stream, 3))?;
     Ok(copy.into())
 }
 
@@ -144,7 +145,7 @@ struct LibraryHooks {
 impl LibraryHooks {
     /// Loads the lab and sets its panic hook.
     fn install() -> Option<Self> {
-        let path = std::env::var_os(LAB_VARIABLE)?;
+        let path = std::env::var_os(LIBRARY_ENV_VAR)?;
         // SAFETY: the lab's initialisers are those of Rust's standard library.
         let lab = ManuallyDrop::new(unsafe { Library::open(Some(path), RTLD_LAZY) }.ok()?);
         // SAFETY: these functions have this type in the lab, which is never unloaded.

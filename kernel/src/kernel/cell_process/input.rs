@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::CHANNEL;
+use super::CHANNEL_ENV_VAR;
 use crate::kernel::input::InputReply;
 
 /// Interval at which the thread looks for a waiting read.
-const EVERY: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Standard input of the cells of this process.
 #[derive(Clone, Default)]
@@ -77,7 +77,7 @@ impl CellStdin {
     fn watch(&self) {
         block_signals();
         loop {
-            std::thread::sleep(EVERY);
+            std::thread::sleep(POLL_INTERVAL);
             if !self.running.load(Ordering::SeqCst) || !is_read(0) {
                 continue;
             }
@@ -126,7 +126,7 @@ fn request_line() -> InputReply {
 }
 
 fn try_request_line() -> Option<InputReply> {
-    let mut stream = UnixStream::connect(std::env::var_os(CHANNEL)?).ok()?;
+    let mut stream = UnixStream::connect(std::env::var_os(CHANNEL_ENV_VAR)?).ok()?;
     stream.write_all(b"{\"kind\":\"input\"}\n").ok()?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).ok()?;

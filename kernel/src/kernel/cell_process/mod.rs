@@ -9,16 +9,16 @@ mod input;
 mod relay;
 pub mod stream;
 
-use super::markers::{Markers, VARIABLE};
+use super::markers::{Markers, NONCE_ENV_VAR};
 use stream::StreamEncoder;
 
 /// Environment variable with the path of the lab's dylib.
-pub const LAB_VARIABLE: &str = "EPSILAB_LAB_LIBRARY";
+pub const LIBRARY_ENV_VAR: &str = "EPSILAB_LAB_LIBRARY";
 /// Environment variable with the folder for the named pipes that cells print to.
-pub const PIPES_VARIABLE: &str = "EPSILAB_CELL_PIPES";
+pub const PIPES_ENV_VAR: &str = "EPSILAB_CELL_PIPES";
 
 /// Environment variable with the path of the kernel's side channel.
-const CHANNEL: &str = "EPSILAB_DISPLAY";
+const CHANNEL_ENV_VAR: &str = "EPSILAB_DISPLAY";
 
 /// Returns the path of the named pipe in place of the standard stream `fd` of the cell process
 /// `id`.
@@ -29,7 +29,7 @@ pub fn pipe_path(folder: &std::path::Path, id: i32, fd: i32) -> std::path::PathB
 /// Runs cells until evcxr closes the connection. No other thread may exist yet.
 pub fn run() -> ! {
     let markers = Markers::from_env().unwrap_or_else(Markers::new);
-    let folder = std::env::var_os(PIPES_VARIABLE).map_or_else(std::env::temp_dir, Into::into);
+    let folder = std::env::var_os(PIPES_ENV_VAR).map_or_else(std::env::temp_dir, Into::into);
     // SAFETY: no other thread runs yet, and the calls only change settings of this process.
     unsafe {
         #[cfg(target_os = "linux")]
@@ -37,8 +37,8 @@ pub fn run() -> ! {
         // evcxr turns backtraces on, but they show little besides generated code.
         let full = std::env::var_os("EPSILAB_BACKTRACE").is_some();
         std::env::set_var("RUST_BACKTRACE", if full { "1" } else { "0" });
-        std::env::remove_var(VARIABLE);
-        std::env::remove_var(PIPES_VARIABLE);
+        std::env::remove_var(NONCE_ENV_VAR);
+        std::env::remove_var(PIPES_ENV_VAR);
     }
     let ready = relay::install(2, &folder, StreamEncoder::for_stderr(markers.clone()))
         .and_then(|()| relay::install(1, &folder, StreamEncoder::for_stdout(markers.clone())))

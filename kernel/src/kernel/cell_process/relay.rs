@@ -16,13 +16,13 @@ use std::path::Path;
 use rustix::fs::OFlags;
 
 use super::stream::{EncodedOutput, StreamEncoder};
-use super::{CHANNEL, pipe_path};
+use super::{CHANNEL_ENV_VAR, pipe_path};
 
 /// Bytes read after the end of the cell process: more than the pipe can have held at that time.
 const MAX_TRAILING: usize = 1 << 20;
 
 /// Interval at which the end of the cell process is checked where the system can't wait for it.
-const CHECK_EVERY_MS: c_int = 200;
+const POLL_INTERVAL_MS: c_int = 200;
 
 /// Replaces the standard stream `fd` by a named pipe in `folder`, and starts a relay from the pipe
 /// to where the stream led before. The pipe has a name so that the kernel can write markers into
@@ -73,7 +73,7 @@ fn named_pipe(path: &Path) -> Result<(File, File)> {
 
 fn forward(mut read: &File, mut real: &File, cell_process: libc::pid_t, mut filter: StreamEncoder) {
     let watch = open_pidfd(cell_process);
-    let wait = if watch < 0 { CHECK_EVERY_MS } else { -1 };
+    let wait = if watch < 0 { POLL_INTERVAL_MS } else { -1 };
     let (mut part, mut out) = (vec![0u8; 1 << 16], EncodedOutput::default());
     let mut late = None;
     let mut left = MAX_TRAILING;
@@ -114,7 +114,7 @@ fn send_late(channel: &mut Option<UnixStream>, text: &str) {
         return;
     }
     let line = format!("{}\n", serde_json::json!({ "kind": "late", "text": text }));
-    let open = || UnixStream::connect(std::env::var_os(CHANNEL)?).ok();
+    let open = || UnixStream::connect(std::env::var_os(CHANNEL_ENV_VAR)?).ok();
     let stream = channel.take().or_else(open);
     *channel = stream.filter(|mut stream| stream.write_all(line.as_bytes()).is_ok());
 }

@@ -61,16 +61,22 @@ pub struct StreamEncoder {
     markers: Markers,
     /// Whether evcxr reads its own words from this stream; it reads it only while a cell runs.
     for_evcxr: bool,
-    held: Vec<u8>,
-    discarding: bool,
+    buffer: Vec<u8>,
+    is_discarding: bool,
     /// Whether no cell runs.
-    between: bool,
+    is_between_cells: bool,
 }
 
 impl StreamEncoder {
     /// Creates a filter for standard output.
     pub fn for_stdout(markers: Markers) -> Self {
-        Self { markers, for_evcxr: true, held: Vec::new(), discarding: false, between: false }
+        Self {
+            markers,
+            for_evcxr: true,
+            buffer: Vec::new(),
+            is_discarding: false,
+            is_between_cells: false,
+        }
     }
 
     /// Creates a filter for standard error.
@@ -80,18 +86,18 @@ impl StreamEncoder {
 
     /// Encodes the bytes that were read, and appends the result to `out`.
     pub fn push(&mut self, bytes: &[u8], out: &mut EncodedOutput) {
-        self.held.extend_from_slice(bytes);
+        self.buffer.extend_from_slice(bytes);
         loop {
-            match self.markers.find(&self.held) {
+            match self.markers.find(&self.buffer) {
                 MarkerMatch::Marker { start, end, marker, argument } => {
                     self.encode_text(start, out);
-                    self.held.drain(..end - start);
+                    self.buffer.drain(..end - start);
                     self.encode_marker(marker, &argument, out);
                 }
                 MarkerMatch::Incomplete { start } => return self.encode_text(start, out),
                 // A character that arrives in two parts is passed on whole.
-                MarkerMatch::Nothing => {
-                    return self.encode_text(complete_utf8_length(&self.held), out);
+                MarkerMatch::NoMatch => {
+                    return self.encode_text(complete_utf8_length(&self.buffer), out);
                 }
             }
         }
@@ -99,25 +105,25 @@ impl StreamEncoder {
 
     /// Encodes the remaining bytes at the end of the stream.
     pub fn finish(&mut self, out: &mut EncodedOutput) {
-        self.encode_text(self.held.len(), out);
+        self.encode_text(self.buffer.len(), out);
     }
 
     /// Encodes the first `length` buffered bytes as text.
     fn encode_text(&mut self, length: usize, out: &mut EncodedOutput) {
-        let text = &self.held[..length];
-        if length > 0 && self.between {
+        let text = &self.buffer[..length];
+        if length > 0 && self.is_between_cells {
             out.late.push_str(&String::from_utf8_lossy(text));
-        } else if length > 0 && !self.discarding {
+        } else if length > 0 && !self.is_discarding {
             let packed = STANDARD.encode(text);
             out.lines.extend_from_slice(format!("{TEXT}{packed}\n").as_bytes());
         }
-        self.held.drain(..length);
+        self.buffer.drain(..length);
     }
 
     fn encode_marker(&mut self, marker: Marker, argument: &str, out: &mut EncodedOutput) {
-        self.discarding |= marker == Marker::Discard;
-        self.between &= marker != Marker::Begin;
-        if !self.discarding {
+        self.is_discarding |= marker == Marker::Discard;
+        self.is_between_cells &= marker != Marker::Begin;
+        if !self.is_discarding {
             out.lines
                 .extend_from_slice(format!("{MARKER}{}{argument}\n", marker.name()).as_bytes());
         }
@@ -126,8 +132,8 @@ impl StreamEncoder {
         {
             out.lines.extend_from_slice(format!("{of_evcxr}{argument}\n").as_bytes());
         }
-        self.between |= marker == Marker::Done && self.for_evcxr;
-        self.discarding &= marker != Marker::Done;
+        self.is_between_cells |= marker == Marker::Done && self.for_evcxr;
+        self.is_discarding &= marker != Marker::Done;
     }
 }
 

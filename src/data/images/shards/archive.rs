@@ -14,16 +14,16 @@ use crate::{Error, Result};
 /// Size of a block in bytes; an archive ends in two blocks of zeros. Programs pad it with more of
 /// them.
 const BLOCK: u64 = 512;
-const LONGEST_END: u64 = 1 << 20;
+const MAX_END_PADDING: u64 = 1 << 20;
 /// Largest extended header: a small archive can announce any size.
-const LONGEST_HEADER: u64 = 1 << 16;
+const MAX_EXTENDED_HEADER: u64 = 1 << 16;
 
 /// A file in an archive.
 pub(super) struct ArchiveMember {
     /// Relative path, without a leading `./`.
     pub(super) name: String,
     /// Position of the first byte of the file in the archive.
-    pub(super) from: u64,
+    pub(super) offset: u64,
     /// Number of bytes. The archive is at least as long.
     pub(super) length: u64,
 }
@@ -84,7 +84,7 @@ pub(super) fn for_each_file(
             }
             EntryType::Regular => {
                 let name = relative(path, name)?;
-                each(ArchiveMember { name, from, length: size }, &mut entry)?;
+                each(ArchiveMember { name, offset: from, length: size }, &mut entry)?;
             }
             EntryType::Link | EntryType::Symlink => return Err(refused(path, &name, "a link")),
             EntryType::GNUSparse => return Err(refused(path, &name, SPARSE)),
@@ -135,8 +135,9 @@ fn record(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
 
 /// Returns the content of an extended header.
 fn header(path: &Path, entry: &mut dyn Read, size: u64) -> Result<Vec<u8>> {
-    if size > LONGEST_HEADER {
-        let (found, most) = (format_count(size as usize), format_count(LONGEST_HEADER as usize));
+    if size > MAX_EXTENDED_HEADER {
+        let (found, most) =
+            (format_count(size as usize), format_count(MAX_EXTENDED_HEADER as usize));
         return Err(corrupt(path, format!("an extended header of {found} bytes; at most {most}")));
     }
     let mut bytes = Vec::new();
@@ -177,7 +178,8 @@ fn check_end(path: &Path, file: &mut File, end: u64, length: u64) -> Result<()> 
     }
     file.seek(SeekFrom::Start(end)).map_err(|e| cannot_read(path, &e))?;
     let mut zeros = Vec::new();
-    let read = file.take(LONGEST_END).read_to_end(&mut zeros).map_err(|e| cannot_read(path, &e))?;
+    let read =
+        file.take(MAX_END_PADDING).read_to_end(&mut zeros).map_err(|e| cannot_read(path, &e))?;
     if read as u64 == rest && zeros.iter().all(|&byte| byte == 0) {
         return Ok(());
     }

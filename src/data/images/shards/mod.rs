@@ -115,7 +115,8 @@ pub fn tar_shards(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Data
             (pluralise(skipped, "member"), if skipped == 1 { "is" } else { "are" });
         remark += &format!(" Skipped: {members} that {are} neither an image nor a label.");
     }
-    let set = ImageListing { path, found: parts.found, remark, class_names, train, test };
+    let set =
+        ImageListing { path, description: parts.description, remark, class_names, train, test };
     set.into_dataset(form)
 }
 

@@ -14,13 +14,13 @@ pub(super) struct ShardParts {
     pub(super) train: Vec<PathBuf>,
     pub(super) test: Vec<PathBuf>,
     /// The layout in words.
-    pub(super) found: String,
+    pub(super) description: String,
     /// Sentences on what follows from the layout, each with a space before it.
     pub(super) remark: String,
 }
 
 const SHARDS: LayoutKind = LayoutKind {
-    is_in: |folder| Ok(!shards_in(folder)?.is_empty()),
+    is_present: |folder| Ok(!shards_in(folder)?.is_empty()),
     name: "tar shards",
     why: "a shard is a file whose name ends in .tar",
     fix: "name one shard, or a folder with train/*.tar (and optionally test/*.tar) or with *.tar; a \
@@ -38,7 +38,12 @@ impl ShardParts {
         if path.is_file() {
             is_shard_name(path)?;
             let (train, test) = (vec![path.to_owned()], Vec::new());
-            return Ok(Self { train, test, found: "1 shard".into(), remark: NO_TEST_PART.into() });
+            return Ok(Self {
+                train,
+                test,
+                description: "1 shard".into(),
+                remark: NO_TEST_PART.into(),
+            });
         }
         let layout = Layout::detect(path, &SHARDS)?;
         if layout.train == path {
@@ -46,11 +51,11 @@ impl ShardParts {
         }
         let (train, test) = (some_in(&layout.train)?, layout.test.as_deref().map(some_in));
         let test = test.transpose()?.unwrap_or_default();
-        let mut found = format!("{} in {}", words(&train), layout.found);
+        let mut found = format!("{} in {}", words(&train), layout.description);
         if !test.is_empty() {
-            found = format!("{} and {} in {}", words(&train), words(&test), layout.found);
+            found = format!("{} and {} in {}", words(&train), words(&test), layout.description);
         }
-        Ok(Self { train, test, found, remark: layout.remark.to_owned() })
+        Ok(Self { train, test, description: found, remark: layout.remark.to_owned() })
     }
 }
 
@@ -66,7 +71,7 @@ fn by_name(folder: &Path, shards: Vec<PathBuf>) -> Result<ShardParts> {
     let (test, val) = (named(&["test"]), named(&["val", "valid", "validation"]));
     if test.is_empty() && val.is_empty() {
         let (found, remark) = (pluralise(shards.len(), "shard"), NO_TEST_PART.to_owned());
-        return Ok(ShardParts { train: shards, test, found, remark });
+        return Ok(ShardParts { train: shards, test, description: found, remark });
     }
     let train = named(&["train", "training"]);
     let parts = [&train, &test, &val];
@@ -88,7 +93,7 @@ fn by_name(folder: &Path, shards: Vec<PathBuf>) -> Result<ShardParts> {
     };
     let (of_train, of_test) = (pluralise(train.len(), "shard"), pluralise(test.len(), "shard"));
     let found = format!("{of_train} named train and {of_test} named {name}");
-    Ok(ShardParts { train, test, found, remark })
+    Ok(ShardParts { train, test, description: found, remark })
 }
 
 /// Returns the shards in a folder, at least one.

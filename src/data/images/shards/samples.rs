@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::archive::{ArchiveMember, for_each_file};
 use crate::data::digest::format_count;
-use crate::data::images::place::{ImageLocation, LARGEST};
+use crate::data::images::place::{ImageLocation, MAX_IMAGE_BYTES};
 use crate::data::table::CLASSES;
 use crate::data::unpack::{cannot_read, corrupt};
 use crate::{Error, Result};
@@ -59,8 +59,8 @@ pub(super) fn list_shard(path: &Path) -> Result<Shard> {
                     .fix("name the inner archives as shards of their own"));
             }
             Role::Image if parts.image.is_some() => return Err(twice(path, key, "image")),
-            Role::Image if found.length > LARGEST as u64 => {
-                let most = format_count(LARGEST);
+            Role::Image if found.length > MAX_IMAGE_BYTES as u64 => {
+                let most = format_count(MAX_IMAGE_BYTES);
                 return Err(wrong(path, &found.name, &format!("a file of more than {most} bytes")));
             }
             Role::Image => parts.image = Some(found),
@@ -74,7 +74,7 @@ pub(super) fn list_shard(path: &Path) -> Result<Shard> {
     for key in keys {
         match samples.remove(&key).unwrap_or_default() {
             PartialSample {
-                image: Some(ArchiveMember { name, from, length }),
+                image: Some(ArchiveMember { name, offset: from, length }),
                 label: Some(label),
             } => {
                 let (shard, length) = (shard.clone(), length as usize);

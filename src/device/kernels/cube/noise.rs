@@ -6,7 +6,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::super::NoiseParams;
-use super::super::stream::{BLOCK, CHUNK, CHUNK_PAIRS, TAIL_STREAM};
+use super::super::stream::{CHUNK_PAIRS, NORMALS_PER_BLOCK, NORMALS_PER_CHUNK, TAIL_STREAM};
 use super::chacha::{self, BLOCK_LEN, Seed, SeedLaunch};
 use super::normal::{is_in_tail, pair, tail_ratio};
 use super::{ABS_MASK, CUBE_UNITS, alloc, cube_shape, grid};
@@ -18,16 +18,16 @@ const DOUBLE_ROUNDS: u32 = 10;
 const CHACHA_BLOCKS: usize = 3;
 
 /// Units per cube, which together compute one chunk.
-const CHUNK_UNITS: usize = CHUNK / BLOCK;
+const CHUNK_UNITS: usize = NORMALS_PER_CHUNK / NORMALS_PER_BLOCK;
 
 /// Pairs of normal values per block.
-const LANES: usize = BLOCK / 2;
+const LANES: usize = NORMALS_PER_BLOCK / 2;
 
 /// Pairs whose radii are in one ChaCha block.
 const HALF: usize = LANES / 2;
 
 /// The stride between the values of two units in shared memory: odd, to avoid bank conflicts.
-const SHARED_STRIDE: usize = BLOCK + 1;
+const SHARED_STRIDE: usize = NORMALS_PER_BLOCK + 1;
 
 /// Computes the noise of one chunk in each cube and adds it to the values.
 #[cube(launch)]
@@ -60,11 +60,13 @@ fn add_chunk(
     }
     sync_cube();
     // Coalesced access: neighbouring units read and write neighbouring values.
-    for i in 0..BLOCK {
+    for i in 0..NORMALS_PER_BLOCK {
         let in_chunk = i * CHUNK_UNITS + unit;
-        let at = CUBE_POS * CHUNK + in_chunk;
+        let at = CUBE_POS * NORMALS_PER_CHUNK + in_chunk;
         if at < out.len() {
-            let noise = std * normals[(in_chunk / BLOCK) * SHARED_STRIDE + in_chunk % BLOCK];
+            let noise = std
+                * normals
+                    [(in_chunk / NORMALS_PER_BLOCK) * SHARED_STRIDE + in_chunk % NORMALS_PER_BLOCK];
             let noised = u32::reinterpret(values[at] + noise);
             if masked {
                 out[at] = select(selected[at] & ABS_MASK == 0, 0u32, noised);
@@ -132,13 +134,21 @@ fn write_bits(out: &mut [u32], seed: &Seed) {
 /// Computes one block of normal values in each unit.
 #[cube(launch)]
 fn transform(bits: &[u32], out: &mut [f32], tail_seed: &Seed) {
-    if ABSOLUTE_POS * BLOCK < out.len() {
+    if ABSOLUTE_POS * NORMALS_PER_BLOCK < out.len() {
         let from = ABSOLUTE_POS * (CHACHA_BLOCKS * BLOCK_LEN);
         let angles = words(bits, from + 2 * BLOCK_LEN);
         #[unroll]
         for half in 0..2usize {
             let radii = words(bits, from + half * BLOCK_LEN);
-            half_block(&radii, &angles, half, tail_seed, ABSOLUTE_POS, out, ABSOLUTE_POS * BLOCK);
+            half_block(
+                &radii,
+                &angles,
+                half,
+                tail_seed,
+                ABSOLUTE_POS,
+                out,
+                ABSOLUTE_POS * NORMALS_PER_BLOCK,
+            );
         }
     }
 }
@@ -184,7 +194,7 @@ pub(super) fn add_noise(
     let selected = selected.unwrap_or_else(|| values.clone());
     add_chunk::launch(
         &out.client,
-        grid(n.div_ceil(CHUNK)),
+        grid(n.div_ceil(NORMALS_PER_CHUNK)),
         CubeDim::new_1d(CHUNK_UNITS as u32),
         values.into_buffer_arg(),
         selected.into_buffer_arg(),
@@ -213,11 +223,11 @@ pub(super) fn random_bits(on: &CubeTensor, noise: NoiseParams, blocks: usize) ->
 
 /// See [`normals`](super::super::normals).
 pub(super) fn normals(bits: CubeTensor, noise: NoiseParams) -> CubeTensor {
-    let values = bits.meta.num_elements() / (CHACHA_BLOCKS * BLOCK_LEN) * BLOCK;
+    let values = bits.meta.num_elements() / (CHACHA_BLOCKS * BLOCK_LEN) * NORMALS_PER_BLOCK;
     let out = alloc(&bits, [values], DType::F32);
     transform::launch(
         &out.client,
-        grid((values / BLOCK).div_ceil(CUBE_UNITS)),
+        grid((values / NORMALS_PER_BLOCK).div_ceil(CUBE_UNITS)),
         cube_shape(),
         bits.into_buffer_arg(),
         out.clone().into_buffer_arg(),

@@ -46,10 +46,10 @@ pub(super) struct ConvAlgorithm {
 pub(super) enum InputGradient {
     /// Convolution of the output gradient with the kernel rotated by 180° and transposed,
     /// `[kernel, outputs] x [inputs]`.
-    Convolved { method: Method, rotated: Vec<f32> },
+    TransposedConv { method: Method, rotated: Vec<f32> },
     /// Gradients of patches, added to the pixels that the patches were read from. The weights are,
     /// per group, `[outputs] x [patch]`.
-    Scattered { transposed: Vec<f32> },
+    Col2im { transposed: Vec<f32> },
 }
 
 impl ConvAlgorithm {
@@ -78,8 +78,8 @@ impl ConvAlgorithm {
             }
         };
         let gradient = match gradient {
-            Some(method) => InputGradient::Convolved { method, rotated: Vec::new() },
-            None => InputGradient::Scattered { transposed: Vec::new() },
+            Some(method) => InputGradient::TransposedConv { method, rotated: Vec::new() },
+            None => InputGradient::Col2im { transposed: Vec::new() },
         };
         Self { forward, weights: Vec::new(), gradient }
     }
@@ -116,7 +116,7 @@ impl ConvAlgorithm {
 
     /// Convolves images into `out`, `[images, positions, outputs]`.
     pub(super) fn convolve(&self, images: &[f32], out: &mut [f32], scratch: &mut Vec<f32>) {
-        let (with, store) = (&self.weights, WriteMode::Replace);
+        let (with, store) = (&self.weights, WriteMode::Overwrite);
         self.forward.convolve(Convolution { images, with, out, store, scratch });
     }
 
@@ -130,12 +130,12 @@ impl ConvAlgorithm {
         scratch: &mut Scratch,
     ) {
         match &self.gradient {
-            InputGradient::Convolved { method, rotated } => {
+            InputGradient::TransposedConv { method, rotated } => {
                 let (op::InputGradient { values: out, store }, scratch) =
                     (gx, &mut scratch.patches);
                 method.convolve(Convolution { images: g, with: rotated, out, store, scratch });
             }
-            InputGradient::Scattered { transposed } => {
+            InputGradient::Col2im { transposed } => {
                 patches.col2im_gradient(g, transposed, gx.zeroed(), scratch);
             }
         }
@@ -147,8 +147,8 @@ impl ConvAlgorithm {
         match &self.forward {
             Method::Filtering(plan) => plan
                 .is_weight_gradient_faster(images)
-                .then_some(WeightGradientKernel::Filtering(plan)),
-            Method::Direct(plan) => Some(WeightGradientKernel::Direct(plan)),
+                .then_some(WeightGradientKernel::ByWinograd(plan)),
+            Method::Direct(plan) => Some(WeightGradientKernel::ByDirectConv(plan)),
             Method::Patches(_) => None,
         }
     }
@@ -162,8 +162,8 @@ impl ConvAlgorithm {
             _ => usual,
         };
         let (forward, gradient) = match &self.gradient {
-            InputGradient::Convolved { method, .. } => (of(&self.forward), of(method)),
-            InputGradient::Scattered { .. } => (usual, usual),
+            InputGradient::TransposedConv { method, .. } => (of(&self.forward), of(method)),
+            InputGradient::Col2im { .. } => (usual, usual),
         };
         let weights = if self.weight_gradient_kernel(images).is_some() { forward } else { usual };
         [forward, gradient, weights]
@@ -175,16 +175,16 @@ impl InputGradient {
     fn load(&mut self, of: &PatchConv, weights: &[f32]) {
         let (inputs, outputs) = (of.geometry().group_channels, of.group_out_channels());
         match self {
-            Self::Convolved { method: Method::Filtering(plan), rotated } => {
+            Self::TransposedConv { method: Method::Filtering(plan), rotated } => {
                 plan.rotate_filter(weights, rotated);
             }
-            Self::Convolved { rotated, .. } => {
+            Self::TransposedConv { rotated, .. } => {
                 rotated.resize(weights.len(), 0.0);
                 let tap = inputs * outputs;
                 let taps = weights.chunks_exact(tap).zip(rotated.chunks_exact_mut(tap).rev());
                 taps.for_each(|(from, to)| transpose(from, inputs, to, |to, from| *to = from));
             }
-            Self::Scattered { transposed } => {
+            Self::Col2im { transposed } => {
                 transposed.resize(weights.len(), 0.0);
                 let group = of.patch_len() * outputs;
                 let groups = weights.chunks_exact(group).zip(transposed.chunks_exact_mut(group));
@@ -198,16 +198,16 @@ impl InputGradient {
 
 /// Weight gradient that is computed without patches.
 pub(super) enum WeightGradientKernel<'a> {
-    Filtering(&'a Winograd),
-    Direct(&'a DirectConv),
+    ByWinograd(&'a Winograd),
+    ByDirectConv(&'a DirectConv),
 }
 
 impl WeightGradientKernel<'_> {
     /// Computes the weight gradient, `[patch] x [outputs]`, summed over images.
     pub(super) fn compute(&self, of: Convolution) {
         match self {
-            Self::Filtering(plan) => plan.weight_gradient(of),
-            Self::Direct(plan) => plan.weight_gradient(of),
+            Self::ByWinograd(plan) => plan.weight_gradient(of),
+            Self::ByDirectConv(plan) => plan.weight_gradient(of),
         }
     }
 }

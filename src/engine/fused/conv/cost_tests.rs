@@ -44,7 +44,7 @@ fn seconds(layer: &Conv, images: usize, input_gradient: bool, scratch: &mut Scra
     let activation = FusedActivation::None;
     layer.forward(Forward { rows, x: &x, y: &mut y, saved: &mut [], activation, scratch });
     if input_gradient {
-        let gx = Some(InputGradient { values: &mut gx, store: WriteMode::Replace });
+        let gx = Some(InputGradient { values: &mut gx, store: WriteMode::Overwrite });
         let (saved, small) = (&mut [], &mut []);
         layer.backward(Backward { rows, x: &x, y: &y, saved, g: &mut g, gx, small, scratch });
         let ctx = Context { rows, x: &x, y: &y, saved: &[], g: &g, weights: None, factors: None };
@@ -172,7 +172,7 @@ fn the_chosen_algorithm_without_filtering_is_not_much_slower_than_the_other() {
         let gradient = &layers[0].algorithm.gradient;
         let inner = matches!(
             gradient,
-            algorithm::InputGradient::Convolved { method: Method::Direct(_), .. }
+            algorithm::InputGradient::TransposedConv { method: Method::Direct(_), .. }
         );
         let inner = inner && channels > 3;
         let times = compare(&mut layers, inner);

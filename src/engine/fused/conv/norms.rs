@@ -26,7 +26,7 @@ impl LargeParameters for Conv {
 
     fn norm_method(&self, copies: usize, weighted: bool) -> NormMethod {
         if weighted || self.standardise.is_some() && !self.is_linear_output {
-            return NormMethod::Instance;
+            return NormMethod::Instantiated;
         }
         let patches = &self.patches;
         let (inputs, outputs) = (patches.patch_len(), patches.group_out_channels());
@@ -67,7 +67,7 @@ impl LargeParameters for Conv {
             return self.patches.add_weight_gradients(ctx, sum, scratch);
         };
         let with = outer::scale_by_factors(ctx.g, ctx.factors, &mut scratch.weighted);
-        let (store, scratch) = (WriteMode::Add, &mut scratch.patches);
+        let (store, scratch) = (WriteMode::Accumulate, &mut scratch.patches);
         gradient.compute(Convolution { images: ctx.x, with, out: sum, store, scratch });
     }
 
@@ -160,7 +160,7 @@ impl Conv {
         let positions = ctx.rows.copies * self.patches.positions();
         let formed = self.algorithm.weight_gradient_kernel(ctx.rows.total());
         if let Some(formed) = &formed {
-            let (store, scratch) = (WriteMode::Replace, &mut scratch.patches);
+            let (store, scratch) = (WriteMode::Overwrite, &mut scratch.patches);
             formed.compute(Convolution { images: ctx.x, with: ctx.g, out, store, scratch });
         }
         let (tile_rows, block_rows) =
@@ -178,7 +178,7 @@ impl Conv {
                     let columns = &patches[tile * tile_rows..];
                     let columns =
                         MatrixView::strided(columns, positions, out.len() / outputs, patch);
-                    matmul(out, WriteMode::Replace, columns.transposed(), g);
+                    matmul(out, WriteMode::Overwrite, columns.transposed(), g);
                 }
                 for block in out.chunks(block_rows * outputs) {
                     measure(group, offset, block);

@@ -156,7 +156,12 @@ impl PatchConv {
                 let positions = g.len() / outputs;
                 let patches = resize_buffer(&mut scratch.patches, positions * self.patch_len());
                 let weight = MatrixView::new(weight, outputs, self.patch_len());
-                matmul(patches, WriteMode::Replace, MatrixView::new(g, positions, outputs), weight);
+                matmul(
+                    patches,
+                    WriteMode::Overwrite,
+                    MatrixView::new(g, positions, outputs),
+                    weight,
+                );
                 let each = patches.chunks_exact(self.positions() * self.patch_len());
                 for (gx, patches) in gx.chunks_exact_mut(self.image_len()).zip(each) {
                     im2col.scatter(patches, gx);

@@ -59,15 +59,27 @@ fn convolutions_and_gradients_are_those_of_patches() {
         // Buffers hold what was in them before.
         let mut scratch = vec![f32::NAN; plan.padded_len()];
         let mut found = vec![f32::NAN; y.len()];
-        plan.convolve(of(&images, &kernel, &mut found, WriteMode::Replace, &mut scratch));
+        plan.convolve(of(&images, &kernel, &mut found, WriteMode::Overwrite, &mut scratch));
         assert_near(&found, &y);
-        plan.convolve(of(&images, &kernel, &mut found, WriteMode::Add, &mut scratch));
+        plan.convolve(of(&images, &kernel, &mut found, WriteMode::Accumulate, &mut scratch));
         assert_near(&found, &y.iter().map(|y| 2.0 * y).collect::<Vec<_>>());
         let mut found = vec![f32::NAN; gw.len()];
         scratch.fill(f32::NAN);
-        plan.weight_gradient(of(&images, &gradients, &mut found, WriteMode::Replace, &mut scratch));
+        plan.weight_gradient(of(
+            &images,
+            &gradients,
+            &mut found,
+            WriteMode::Overwrite,
+            &mut scratch,
+        ));
         assert_near(&found, &gw);
-        plan.weight_gradient(of(&images, &gradients, &mut found, WriteMode::Add, &mut scratch));
+        plan.weight_gradient(of(
+            &images,
+            &gradients,
+            &mut found,
+            WriteMode::Accumulate,
+            &mut scratch,
+        ));
         assert_near(&found, &gw.iter().map(|gw| 2.0 * gw).collect::<Vec<_>>());
     }
 }
@@ -82,8 +94,8 @@ fn an_image_is_computed_as_if_it_were_alone() {
         let kernel = random(plan.geometry.patch_len() * plan.out, 2);
         let one = plan.geometry.positions() * plan.out;
         let (mut both, mut alone, mut scratch) = (vec![0.0; 2 * one], vec![0.0; one], Vec::new());
-        plan.convolve(of(&images, &kernel, &mut both, WriteMode::Replace, &mut scratch));
-        plan.convolve(of(&images[len..], &kernel, &mut alone, WriteMode::Replace, &mut scratch));
+        plan.convolve(of(&images, &kernel, &mut both, WriteMode::Overwrite, &mut scratch));
+        plan.convolve(of(&images[len..], &kernel, &mut alone, WriteMode::Overwrite, &mut scratch));
         assert!(alone.iter().all(|y| y.is_finite()));
         assert_eq!(alone, both[one..]);
     }

@@ -12,7 +12,7 @@ impl WithSimd for EveryNumberOfRows {
     fn with_simd<S: Simd>(self, simd: S) {
         for rows in 0..=45 {
             for width in [S::F32_LANES, 2 * S::F32_LANES] {
-                for store in [WriteMode::Replace, WriteMode::Add] {
+                for store in [WriteMode::Overwrite, WriteMode::Accumulate] {
                     assert_is_the_sum_over_terms(simd, rows, width, store);
                 }
             }
@@ -27,8 +27,8 @@ fn assert_is_the_sum_over_terms<S: Simd>(simd: S, rows: usize, width: usize, sto
     let before = random((rows + 1) * (width + 3), 3);
     let mut found = before.clone();
     let size = ProductShape { rows, runs, terms, width };
-    let a = LhsView { values: &left, row, apart, step };
-    let b = RhsView { values: &right, step: width + 1 };
+    let a = LhsView { values: &left, row_stride: row, run_stride: apart, term_stride: step };
+    let b = RhsView { values: &right, term_stride: width + 1 };
     multiply(simd, size, a, b, (&mut found, width + 3, store));
     for (at, (found, before)) in found.into_iter().zip(before).enumerate() {
         let (r, column) = (at / (width + 3), at % (width + 3));
@@ -37,7 +37,7 @@ fn assert_is_the_sum_over_terms<S: Simd>(simd: S, rows: usize, width: usize, sto
             assert_eq!(found, before, "written outside of the product: {place}");
             continue;
         }
-        let kept = if matches!(store, WriteMode::Add) { f64::from(before) } else { 0.0 };
+        let kept = if matches!(store, WriteMode::Accumulate) { f64::from(before) } else { 0.0 };
         let terms = (0..runs * terms).map(|k| {
             let a = left[r * row + k / terms * apart + k % terms * step];
             f64::from(a) * f64::from(right[k * (width + 1) + column])

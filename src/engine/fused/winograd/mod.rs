@@ -31,7 +31,7 @@ const GRADIENT_ROWS: usize = 12;
 /// Largest number of channels for which a block of rows is read from the points in place. With
 /// more, the values of neighbouring tiles are so far apart that few of them fit into the L1 cache
 /// together (measured).
-const MOST_ROWS_APART: usize = 128;
+const MAX_STRIDED_ROWS: usize = 128;
 
 /// Returns the cost of the transforms of a tile, per channel of input and output, in
 /// multiplications (measured, with vectors of 16 values and of 8).
@@ -41,7 +41,7 @@ fn transform_cost() -> usize {
 
 /// Smallest number of tiles for which weight gradients are faster than products with patches
 /// (measured).
-const TILES_OF_GRADIENT: usize = 16;
+const MIN_GRADIENT_TILES: usize = 16;
 
 /// A 3x3 convolution with stride 1 of channels-last images.
 #[derive(Clone, Copy, Debug)]
@@ -115,7 +115,7 @@ impl Winograd {
     /// Returns whether the weight gradient of this many images is expected to be faster than a
     /// product with patches. Transforming it back costs as much for one tile as for many.
     pub(super) fn is_weight_gradient_faster(&self, images: usize) -> bool {
-        images * self.tiles() >= TILES_OF_GRADIENT
+        images * self.tiles() >= MIN_GRADIENT_TILES
     }
 
     /// Returns the image of a tile, and the top left pixel of its output.
@@ -170,9 +170,9 @@ impl WithSimd for WinogradForward<'_> {
                     .zip(products.chunks_exact_mut(count * width));
                 for ((a, b), c) in each {
                     let size = ProductShape { rows: count, runs: 1, terms: input, width };
-                    let a = LhsView { values: a, row: input, apart: 0, step: 1 };
-                    let b = RhsView { values: &b[start * input..], step: width };
-                    multiply(simd, size, a, b, (c, width, WriteMode::Replace));
+                    let a = LhsView { values: a, row_stride: input, run_stride: 0, term_stride: 1 };
+                    let b = RhsView { values: &b[start * input..], term_stride: width };
+                    multiply(simd, size, a, b, (c, width, WriteMode::Overwrite));
                 }
                 transform::output(simd, plan, products, first, (start, width), out, store);
             }
@@ -191,7 +191,7 @@ impl WithSimd for WinogradWeightGradient<'_> {
         let (input, outputs, panel) = (plan.input, plan.out, panel::<S>());
         let total = images.len() / plan.image_len() * plan.tiles();
         let block = plan.tiles_per_block().max(128).min(total);
-        let together = input > MOST_ROWS_APART;
+        let together = input > MAX_STRIDED_ROWS;
         let lens = [
             plan.padded_len(),
             outputs,
@@ -232,9 +232,14 @@ impl WithSimd for WinogradWeightGradient<'_> {
                         .zip(products.chunks_exact_mut(rows * width));
                     for (p, (b, c)) in each.enumerate() {
                         let size = ProductShape { rows, runs: 1, terms: count, width };
-                        let a = LhsView { values: &left[p * point..], row: 1, apart: 0, step };
-                        let b = RhsView { values: b, step: width };
-                        multiply(simd, size, a, b, (c, width, WriteMode::Replace));
+                        let a = LhsView {
+                            values: &left[p * point..],
+                            row_stride: 1,
+                            run_stride: 0,
+                            term_stride: step,
+                        };
+                        let b = RhsView { values: b, term_stride: width };
+                        multiply(simd, size, a, b, (c, width, WriteMode::Overwrite));
                     }
                     transform::kernel_gradient(
                         simd,
@@ -247,7 +252,7 @@ impl WithSimd for WinogradWeightGradient<'_> {
                     );
                 }
             }
-            store = WriteMode::Add;
+            store = WriteMode::Accumulate;
         }
     }
 }

@@ -84,22 +84,28 @@ fn convolutions_and_their_gradients_are_those_of_direct_sums() {
         let (mut filter, mut rotated, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
         plan.transform_filter(weight, &mut filter);
         let mut found = vec![f32::NAN; gradients.len()];
-        plan.convolve(of(images, &filter, &mut found, WriteMode::Replace, &mut scratch));
+        plan.convolve(of(images, &filter, &mut found, WriteMode::Overwrite, &mut scratch));
         assert_near(&found, &y);
-        plan.convolve(of(images, &filter, &mut found, WriteMode::Add, &mut scratch));
+        plan.convolve(of(images, &filter, &mut found, WriteMode::Accumulate, &mut scratch));
         assert_near(&found, &y.iter().map(|y| 2.0 * y).collect::<Vec<_>>());
 
         let back = geometry(plan.output, plan.padding.map(|p| 2 - p), plan.out);
         let back = Winograd::new_if_supported(&back, plan.input).expect("as the convolution");
         back.rotate_filter(&filter, &mut rotated);
         let mut found = vec![f32::NAN; images.len()];
-        back.convolve(of(gradients, &rotated, &mut found, WriteMode::Replace, &mut scratch));
+        back.convolve(of(gradients, &rotated, &mut found, WriteMode::Overwrite, &mut scratch));
         assert_near(&found, &gx);
 
         let mut found = vec![f32::NAN; weight.len()];
-        plan.weight_gradient(of(images, gradients, &mut found, WriteMode::Replace, &mut scratch));
+        plan.weight_gradient(of(images, gradients, &mut found, WriteMode::Overwrite, &mut scratch));
         assert_near(&found, &gw);
-        plan.weight_gradient(of(images, gradients, &mut found, WriteMode::Add, &mut scratch));
+        plan.weight_gradient(of(
+            images,
+            gradients,
+            &mut found,
+            WriteMode::Accumulate,
+            &mut scratch,
+        ));
         assert_near(&found, &gw.iter().map(|gw| 2.0 * gw).collect::<Vec<_>>());
     }
 }
@@ -116,14 +122,14 @@ fn an_image_is_computed_as_if_it_were_alone() {
         // Whatever is in the others.
         images[..(n - 1) * len].fill(f32::NAN);
         let mut all = vec![0.0; gradients.len()];
-        plan.convolve(of(&images, &filter, &mut all, WriteMode::Replace, &mut scratch));
+        plan.convolve(of(&images, &filter, &mut all, WriteMode::Overwrite, &mut scratch));
         let last = all.len() / n * (n - 1);
         let mut alone = vec![0.0; all.len() - last];
         plan.convolve(of(
             &images[(n - 1) * len..],
             &filter,
             &mut alone,
-            WriteMode::Replace,
+            WriteMode::Overwrite,
             &mut scratch,
         ));
         assert!(alone.iter().all(|y| y.is_finite()));

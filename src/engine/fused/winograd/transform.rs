@@ -276,8 +276,8 @@ pub(super) fn kernel_gradient<S: Simd>(
 fn write<S: Simd>(simd: S, to: &mut [f32], value: S::f32s, store: WriteMode) {
     if let [to] = S::as_mut_simd_f32s(to).0 {
         *to = match store {
-            WriteMode::Replace => value,
-            WriteMode::Add => simd.add_f32s(*to, value),
+            WriteMode::Overwrite => value,
+            WriteMode::Accumulate => simd.add_f32s(*to, value),
         };
     }
 }

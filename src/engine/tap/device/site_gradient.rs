@@ -20,12 +20,12 @@ impl SiteGradient {
     /// gradient value of non-zero weight is not.
     pub(super) fn norms_device(&self, norm_weights: &NormWeights) -> Tensor<1> {
         let norms = match self {
-            Self::Instance(instance) => {
+            Self::Instantiated(instance) => {
                 kernels::row_norms(instance.clone(), norm_weights.relative_sqrt())
             }
             // f32 products, here and in the sum: Burn's products may round their factors on a GPU,
             // and the norm would not be that of the gradient that is added.
-            Self::Outer { input, gradient } => match norm_weights.relative() {
+            Self::OuterProduct { input, gradient } => match norm_weights.relative() {
                 Some(_) => outer_norms(input, gradient, norm_weights, |a, b| {
                     let shape = [a.dims()[0], b.dims()[1]];
                     kernels::matmul(a, b).reshape(shape)
@@ -35,7 +35,7 @@ impl SiteGradient {
                         * kernels::row_norms(gradient.clone(), None)
                 }
             },
-            Self::Table { tokens, rows, count, .. } => {
+            Self::EmbeddingTable { tokens, rows, count, .. } => {
                 kernels::row_norms(table_as_rows(tokens, rows, count, norm_weights), None)
             }
         };
@@ -52,11 +52,11 @@ impl SiteGradient {
     /// of weight 0 are exactly zero.
     pub(super) fn sum_device(self, factors: &Tensor<1>, norm_weights: &NormWeights) -> Tensor<1> {
         let sum = match self {
-            Self::Instance(instance) => kernels::weighted_row_sum(instance, factors),
-            Self::Outer { input, gradient } => {
+            Self::Instantiated(instance) => kernels::weighted_row_sum(instance, factors),
+            Self::OuterProduct { input, gradient } => {
                 kernels::weighted_outer_sum(input, gradient, factors)
             }
-            Self::Table { tokens, rows, vocabulary, .. } => {
+            Self::EmbeddingTable { tokens, rows, vocabulary, .. } => {
                 let [n, positions, features] = rows.dims();
                 let rows = kernels::scale_rows(rows.flatten(1, 2), factors);
                 let rows = rows.reshape([n * positions, features]);
@@ -122,9 +122,11 @@ mod tests {
         let all = NormWeights::per_parameter(None, 1, &device, true).remove(0);
         let sum =
             |site_gradient: SiteGradient| tensor_to_vec(site_gradient.sum_device(&factors, &all));
-        assert_eq!(sum(SiteGradient::Instance(two([1.0, 2.0, 4.0]))), [0.5, 1.0, 2.0]);
-        let outer =
-            SiteGradient::Outer { input: two([1.0, 2.0, 4.0]), gradient: two([2.0, 0.0, 0.0]) };
+        assert_eq!(sum(SiteGradient::Instantiated(two([1.0, 2.0, 4.0]))), [0.5, 1.0, 2.0]);
+        let outer = SiteGradient::OuterProduct {
+            input: two([1.0, 2.0, 4.0]),
+            gradient: two([2.0, 0.0, 0.0]),
+        };
         assert!(!tensor_to_vec(outer.norms_device(&all))[1].is_finite());
         assert_eq!(sum(outer), [1.0, 0.0, 0.0, 2.0, 0.0, 0.0, 4.0, 0.0, 0.0]);
         let tokens = Tensor::<2>::from_data([[0.0, 1.0, 1.0], [2.0, 2.0, 0.0]], &device);

@@ -23,7 +23,7 @@ fn the_next_batch_is_gathered_while_one_is_in_use_and_none_after_the_last_step()
     let data = images();
     let model = models::linear(&data).seed(1).build()?;
     let mut batches = batches(&data, Some(Augment::new().copies(2).flip()));
-    let reader = batches.reader.clone().expect("copies are made");
+    let reader = batches.prefetcher.clone().expect("copies are made");
     // Waits until so many examples are gathered, and a little longer for more.
     let gathered = |expected: usize| {
         for _ in 0..120_000 {
@@ -53,15 +53,15 @@ fn the_next_batch_is_gathered_while_one_is_in_use_and_none_after_the_last_step()
 #[test]
 fn data_in_memory_needs_no_thread_and_a_run_may_end_at_any_step() -> Result<()> {
     let data = images();
-    assert!(batches(&data, None).reader.is_none());
+    assert!(batches(&data, None).prefetcher.is_none());
     let model = models::linear(&data).seed(1).build()?;
     for device in [false, true] {
         let mut batches = batches(&data, Some(Augment::new().copies(2)));
         if device {
             batches = batches.on_device_path(model.network())?;
-            assert!(batches.reader.is_none(), "the device holds the features");
+            assert!(batches.prefetcher.is_none(), "the device holds the features");
         }
-        let weak = batches.reader.as_ref().map(Arc::downgrade);
+        let weak = batches.prefetcher.as_ref().map(Arc::downgrade);
         let batch = batches.draw()?;
         AutoExecutor::default().clipped_sum(model.network(), &batch, &ClipRule::flat(0.1))?;
         // The next batch may be being gathered: its thread ends here.

@@ -137,7 +137,7 @@ fn a_run_on_disjoint_batches_says_its_relation_and_counts_in_the_ledger() -> Res
     ledger.set_budget(Epsilon(50.0), Delta(1e-5))?;
     let spending = ledger.budget_status()?.unwrap();
     assert_eq!(spending.neighbouring, NeighbouringRelation::ZeroOutOne);
-    assert!((spending.spent.epsilon - both).abs() < 1e-9);
+    assert!((spending.cost.epsilon - both).abs() < 1e-9);
     assert!(spending.to_string().contains("neighbours: zero out one"), "{spending}");
     assert_eq!(
         TightestAccountant::for_events(&events[1..]).neighbouring(),

@@ -14,7 +14,7 @@ const NORMAL_QUANTILE: f64 = 1.959_964;
 const WIDTH: f64 = 680.0;
 const ROW: f64 = 20.0;
 /// Largest number of classes that are drawn.
-const MOST: usize = 32;
+const MAX_CLASSES: usize = 32;
 
 /// Returns the 95 % Wilson interval of a probability with `correct` successes in `count` trials
 /// (Wilson, 1927): its ends lie in [0, 1]. `None` without trials.
@@ -159,12 +159,12 @@ pub fn class_accuracy(values: &ClassAccuracy) -> Figure {
     let mut shown: Vec<&ClassCount> = values.classes.iter().collect();
     let order = |class: &ClassCount| class.accuracy().unwrap_or(f64::INFINITY);
     shown.sort_by(|a, b| order(a).total_cmp(&order(b)));
-    shown.truncate(MOST);
+    shown.truncate(MAX_CLASSES);
     let dashed = |share| format!(" Dashed: all examples together, {}.", format::percent(share));
     let overall = values.overall().map_or(String::new(), dashed);
     let head = FigureHeader::new(values.title())
         .note(format!("Bars: Wilson intervals of 95 % for each class alone.{overall}"))
-        .note(left_out(MOST, values.classes.len()))
+        .note(left_out(MAX_CLASSES, values.classes.len()))
         .coverage(values.coverage);
     head.figure(&Intervals { shown, overall: values.overall() }, values.table())
 }

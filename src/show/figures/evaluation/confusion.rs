@@ -8,7 +8,7 @@ use crate::{Error, Result};
 use std::fmt;
 
 /// Largest number of classes that are drawn.
-const MOST: usize = 20;
+const MAX_CLASSES: usize = 20;
 
 /// Confusion matrix, the number of examples of each class that were given each class: rows are the
 /// truth, columns the predictions.
@@ -193,10 +193,10 @@ impl fmt::Display for ConfusionMatrix {
 pub fn confusion_matrix(matrix: &ConfusionMatrix) -> Figure {
     let all = matrix.classes.len();
     let mut shown: Vec<usize> = (0..all).collect();
-    if all > MOST {
+    if all > MAX_CLASSES {
         let accuracy = |&class: &usize| matrix.share(class, class).unwrap_or(f64::INFINITY);
         shown.sort_by(|a, b| accuracy(a).total_cmp(&accuracy(b)));
-        shown.truncate(MOST);
+        shown.truncate(MAX_CLASSES);
     }
     let cell = |truth: usize, count: u64, is_correct: bool| {
         let all = matrix.class_total(truth);
@@ -206,9 +206,9 @@ pub fn confusion_matrix(matrix: &ConfusionMatrix) -> Figure {
         let share = count as f64 / all as f64;
         HeatMapCell {
             shade: Some(share),
-            main: format::fixed(100.0 * share, 1),
-            sub: format::format_count(count),
-            sign: if is_correct { CellMark::Framed } else { CellMark::None },
+            label: format::fixed(100.0 * share, 1),
+            sublabel: format::format_count(count),
+            mark: if is_correct { CellMark::Framed } else { CellMark::None },
         }
     };
     let row = |&truth: &usize| {
@@ -217,7 +217,7 @@ pub fn confusion_matrix(matrix: &ConfusionMatrix) -> Figure {
             .iter()
             .map(|&predicted| cell(truth, counts[predicted], truth == predicted))
             .collect();
-        if all > MOST {
+        if all > MAX_CLASSES {
             let seen: u64 = shown.iter().map(|&predicted| counts[predicted]).sum();
             cells.push(cell(truth, matrix.class_total(truth) - seen, false));
         }
@@ -229,7 +229,7 @@ pub fn confusion_matrix(matrix: &ConfusionMatrix) -> Figure {
     };
     let heat = HeatMap {
         rows: names(None),
-        columns: names((all > MOST).then_some("others")),
+        columns: names((all > MAX_CLASSES).then_some("others")),
         row_name: "truth".into(),
         column_name: "prediction".into(),
         cells: shown.iter().map(row).collect(),
@@ -246,7 +246,7 @@ pub fn confusion_matrix(matrix: &ConfusionMatrix) -> Figure {
     let head = FigureHeader::new(matrix.title())
         .note(error)
         .note("Each row is a class: percent of its examples, and their number.")
-        .note(left_out(MOST, all))
+        .note(left_out(MAX_CLASSES, all))
         .coverage(matrix.coverage);
     // The title says the same as the caption.
     head.figure(&heat, Table { caption: None, ..matrix.table() })

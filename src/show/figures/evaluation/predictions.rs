@@ -14,9 +14,9 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Number of examples that are shown by default.
-const DEFAULT: usize = 24;
+const DEFAULT_EXAMPLES: usize = 24;
 /// Largest number of examples in a figure.
-const MOST: usize = 200;
+const MAX_EXAMPLES: usize = 200;
 
 /// The prediction for one example.
 #[derive(Clone, Debug, PartialEq)]
@@ -160,7 +160,10 @@ impl Predictions {
     /// Returns the figure of the first predictions, and the table in its place if their examples
     /// can't be read. Without the examples the table is left.
     pub fn bundle(&self) -> MimeBundle {
-        let shown = self.first(if self.len() > MOST { DEFAULT } else { MOST }, self.order);
+        let shown = self.first(
+            if self.len() > MAX_EXAMPLES { DEFAULT_EXAMPLES } else { MAX_EXAMPLES },
+            self.order,
+        );
         let table = shown.table().caption(shown.title()).bundle();
         match predictions(&shown) {
             Ok(figure) => match figure.bundle() {
@@ -213,9 +216,9 @@ impl fmt::Debug for Predictions {
 /// # Errors
 /// As [`Examples::gather`](crate::data::Examples::gather), if an image can't be read.
 pub fn predictions(predictions: &Predictions) -> Result<Figure> {
-    let shown = predictions.first(MOST, predictions.order);
+    let shown = predictions.first(MAX_EXAMPLES, predictions.order);
     let coverage = match ExampleKind::for_dataset(&shown.data) {
-        ExampleKind::Columns => shown.coverage,
+        ExampleKind::Tabular => shown.coverage,
         _ => shown.coverage_with_examples(),
     };
     let wrong = shown.rows.iter().filter(|row| !row.is_correct()).count();
@@ -234,12 +237,12 @@ pub fn predictions(predictions: &Predictions) -> Result<Figure> {
         })
         .coverage(coverage);
     match ExampleKind::for_dataset(&shown.data) {
-        ExampleKind::Pictures => picture_figure(&shown, head),
+        ExampleKind::Images => picture_figure(&shown, head),
         ExampleKind::Texts(vocabulary) => {
             let part = shown.data.test();
             Ok(text_figure(&shown, head, "text", |row| vocabulary.text(part.features(row.example))))
         }
-        ExampleKind::Columns => Ok(text_figure(&shown, head, "example", |row| {
+        ExampleKind::Tabular => Ok(text_figure(&shown, head, "example", |row| {
             format!("number {}", format::format_count(row.example))
         })),
     }

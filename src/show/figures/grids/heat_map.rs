@@ -1,6 +1,6 @@
 //! A grid of accuracies as a heat map.
 
-use super::stats::{MARKED, SeedStats, pool_variance, standard_errors_above};
+use super::stats::{MARK_THRESHOLD, SeedStats, pool_variance, standard_errors_above};
 use super::{GridCell, GridFigure, GridSlices, sorted, two, with_spread};
 use crate::Result;
 use crate::show::heat::{CellMark, HeatMap, HeatMapCell, HeatMapSlices};
@@ -39,7 +39,7 @@ pub fn accuracy_heat_map(grid: &GridFigure) -> Result<Figure> {
         (grid.sorted_rates(|cell| cell.pre_prune), grid.sorted_rates(|cell| cell.drop));
     let map = GridHeatMap::new(grid, (&prune, &drop), &ShadeScale::new(&grid.seeds()));
     let table = Table::new(COLUMNS).rows(map.rows);
-    Ok(grid_header(&grid.title, &grid.note, map.compared).figure(&map.heat, table))
+    Ok(grid_header(&grid.title, &grid.note, map.compared_cells).figure(&map.heat, table))
 }
 
 /// Draws heat maps as [`accuracy_heat_map`] for several values of a further setting, such as
@@ -73,7 +73,7 @@ pub fn accuracy_heat_maps(grids: &GridSlices) -> Result<Figure> {
     let mut compared = 0;
     for (value, grid) in &slices {
         let map = GridHeatMap::new(grid, (&prune, &drop), &scale);
-        compared += map.compared;
+        compared += map.compared_cells;
         table = table.rows(map.rows.into_iter().map(|row| [value.clone()].into_iter().chain(row)));
         maps.push((value.clone(), map.heat));
     }
@@ -97,7 +97,7 @@ struct GridHeatMap {
     heat: HeatMap,
     rows: Vec<[String; 5]>,
     /// Number of cells that were compared with the cell without sparsity.
-    compared: usize,
+    compared_cells: usize,
 }
 
 impl GridHeatMap {
@@ -120,8 +120,8 @@ impl GridHeatMap {
                 let errors = errors.and_then(|base| standard_errors_above(&seeds, base, &all));
                 compared += usize::from(errors.is_some());
                 let sign = match errors {
-                    Some(errors) if errors > MARKED => CellMark::Above,
-                    Some(errors) if errors < -MARKED => CellMark::Below,
+                    Some(errors) if errors > MARK_THRESHOLD => CellMark::Above,
+                    Some(errors) if errors < -MARK_THRESHOLD => CellMark::Below,
                     _ => CellMark::None,
                 };
                 rows.push(table_row(cell, &seeds, errors));
@@ -137,7 +137,7 @@ impl GridHeatMap {
             column_name: "pre-pruning rate".into(),
             cells,
         };
-        Self { heat, rows, compared }
+        Self { heat, rows, compared_cells: compared }
     }
 }
 
@@ -148,7 +148,7 @@ fn marks_note(compared: usize) -> String {
     match compared {
         0 => "Nothing is marked: marks need several seeds and a cell without sparsity.".into(),
         n => format!(
-            "Framed: more than {MARKED} pooled standard errors from no sparsity; of {n} cells some \
+            "Framed: more than {MARK_THRESHOLD} pooled standard errors from no sparsity; of {n} cells some \
              may be framed by chance alone."
         ),
     }
@@ -178,20 +178,22 @@ impl ShadeScale {
 
 fn heat_cell(seeds: &SeedStats, scale: &ShadeScale, sign: CellMark) -> HeatMapCell {
     if seeds.count == 0 {
-        return HeatMapCell { main: "-".into(), ..HeatMapCell::default() };
+        return HeatMapCell { label: "-".into(), ..HeatMapCell::default() };
     }
     HeatMapCell {
         shade: Some(scale.shade(seeds.mean)),
-        main: two(seeds.mean),
-        sub: seeds.deviation().map_or(String::new(), |deviation| format!("± {}", two(deviation))),
-        sign,
+        label: two(seeds.mean),
+        sublabel: seeds
+            .deviation()
+            .map_or(String::new(), |deviation| format!("± {}", two(deviation))),
+        mark: sign,
     }
 }
 
 fn table_row(cell: &GridCell, seeds: &SeedStats, errors: Option<f64>) -> [String; 5] {
     let accuracy = if seeds.count == 0 { "-".into() } else { with_spread(seeds) };
     let from = errors.map_or("-".into(), |errors| {
-        let mark = if errors.abs() > MARKED { ", marked" } else { "" };
+        let mark = if errors.abs() > MARK_THRESHOLD { ", marked" } else { "" };
         if errors.is_finite() {
             format!("{} standard errors{mark}", format::fixed(errors, 1))
         } else {

@@ -1,7 +1,7 @@
 //! Means and standard deviations over seeds, and the comparison of two means.
 
 /// Number of standard errors from which a difference is marked.
-pub(super) const MARKED: f64 = 2.0;
+pub(super) const MARK_THRESHOLD: f64 = 2.0;
 
 /// Mean and sum of squared deviations over the seeds of one setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -9,7 +9,7 @@ pub(in crate::show::figures) struct SeedStats {
     pub count: usize,
     pub mean: f64,
     /// Σ (x - mean)².
-    squares: f64,
+    sum_of_squares: f64,
 }
 
 impl SeedStats {
@@ -17,12 +17,12 @@ impl SeedStats {
         let values: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
         let squares = values.iter().map(|v| (v - mean).powi(2)).sum();
-        Self { count: values.len(), mean, squares }
+        Self { count: values.len(), mean, sum_of_squares: squares }
     }
 
     /// Returns the sample standard deviation (divisor n - 1); `None` for fewer than two seeds.
     pub(in crate::show::figures) fn deviation(&self) -> Option<f64> {
-        (self.count > 1).then(|| (self.squares / (self.count - 1) as f64).sqrt())
+        (self.count > 1).then(|| (self.sum_of_squares / (self.count - 1) as f64).sqrt())
     }
 }
 
@@ -31,7 +31,7 @@ impl SeedStats {
 pub(crate) struct PooledVariance {
     variance: f64,
     /// Degrees of freedom: the sum of (seeds - 1) over the cells.
-    pub(crate) freedom: usize,
+    pub(crate) degrees_of_freedom: usize,
 }
 
 impl PooledVariance {
@@ -43,7 +43,7 @@ impl PooledVariance {
     /// Returns the smallest difference of two means of `seeds` seeds that can be marked.
     /// [`standard_errors_above`] may require a larger one.
     pub(crate) fn min_marked_difference(&self, seeds: u64) -> f64 {
-        MARKED * self.deviation() * (2.0 / seeds as f64).sqrt()
+        MARK_THRESHOLD * self.deviation() * (2.0 / seeds as f64).sqrt()
     }
 }
 
@@ -53,10 +53,11 @@ pub(super) fn pool_variance<'a>(
 ) -> Option<PooledVariance> {
     let (mut squares, mut freedom) = (0.0, 0);
     for cell in cells.into_iter().filter(|cell| cell.count > 1) {
-        squares += cell.squares;
+        squares += cell.sum_of_squares;
         freedom += cell.count - 1;
     }
-    (freedom > 0).then(|| PooledVariance { variance: squares / freedom as f64, freedom })
+    (freedom > 0)
+        .then(|| PooledVariance { variance: squares / freedom as f64, degrees_of_freedom: freedom })
 }
 
 /// Returns the difference of the means of `cell` and `base` in standard errors. The variance of a
@@ -108,7 +109,7 @@ mod tests {
         // Variances 2 (1 degree) and 1 (2 degrees); a cell of one seed says nothing.
         let cells = [&[0.0, 2.0][..], &[5.0, 6.0, 7.0], &[100.0]].map(SeedStats::from_values);
         let noise = pool_variance(&cells).unwrap();
-        assert_eq!(noise.freedom, 3);
+        assert_eq!(noise.degrees_of_freedom, 3);
         assert!((noise.deviation() - (4.0f64 / 3.0).sqrt()).abs() < 1e-12);
         assert_eq!(
             pool_variance(&[SeedStats::from_values(&[1.0]), SeedStats::from_values(&[2.0])]),
@@ -122,7 +123,7 @@ mod tests {
             let cell =
                 SeedStats::from_values(&[0.90 + factor * threshold, 0.92 + factor * threshold]);
             let errors = standard_errors_above(&cell, &base, &[base, cell]).unwrap();
-            assert_eq!(errors > MARKED, marked, "{errors}");
+            assert_eq!(errors > MARK_THRESHOLD, marked, "{errors}");
         }
     }
 

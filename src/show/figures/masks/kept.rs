@@ -11,9 +11,9 @@ use crate::show::page::FigureHeader;
 use crate::show::{Figure, Table, format, palette};
 
 /// Maximum number of rows.
-const MOST_ROWS: usize = 32;
+const MAX_ROWS: usize = 32;
 /// Maximum number of tensors named in a note.
-const MOST_NAMES: usize = 5;
+const MAX_NAMES: usize = 5;
 
 /// Draws the fraction of each tensor that is kept, as bars with counts, and of all tensors
 /// together, as a dashed line. Tensors with a single coordinate left are named.
@@ -32,7 +32,7 @@ const MOST_NAMES: usize = 5;
 /// noise it carries [`NOT_COVERED`](crate::show::NOT_COVERED).
 pub fn kept(mask: &Mask) -> Figure {
     let sizes: Vec<usize> = mask.tensors().iter().map(|tensor| tensor.kept.len()).collect();
-    let shown = largest_indices(&sizes, MOST_ROWS);
+    let shown = largest_indices(&sizes, MAX_ROWS);
     let all_names = mask_tensor_names(mask);
     let head = FigureHeader::new(format!("Kept in each tensor: {}", mask.origin().method))
         .note(kept_summary(mask))
@@ -63,7 +63,7 @@ pub fn kept(mask: &Mask) -> Figure {
 fn collapsed_note(mask: &Mask, names: &[String]) -> String {
     let tensors = mask.tensors().iter().zip(names).filter(|(tensor, _)| is_collapsed(tensor));
     let names: Vec<&str> = tensors.map(|(_, name)| name.as_str()).collect();
-    let more = names.len().saturating_sub(MOST_NAMES);
+    let more = names.len().saturating_sub(MAX_NAMES);
     let named = names[..names.len() - more].join(", ");
     match (names.len(), more) {
         (0, _) => String::new(),

@@ -30,7 +30,7 @@ use crate::show::{Coverage, format};
 use names::tensor_names;
 
 /// Maximum number of tensors that are drawn.
-const MOST_PANELS: usize = 12;
+const MAX_PANELS: usize = 12;
 
 /// Returns the indices of the `most` largest sizes, in ascending order.
 fn largest_indices(sizes: &[usize], most: usize) -> Vec<usize> {

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 use std::borrow::Borrow;
 
 /// Maximum number of masks in one figure.
-const MOST: usize = 16;
+const MAX_MASKS: usize = 16;
 
 /// Returns the expected Jaccard overlap of two independent random masks that keep the fractions
 /// `a` and `b` of the same coordinates: ab / (a + b - ab), the ratio of the expected sizes of
@@ -51,8 +51,8 @@ pub fn chance_overlap(a: f64, b: f64) -> f64 {
 pub fn overlap<N: AsRef<str>, M: Borrow<Mask>>(masks: &[(N, M)]) -> Result<Figure> {
     let masks: Vec<(&str, &Mask)> =
         masks.iter().map(|(name, mask)| (name.as_ref(), mask.borrow())).collect();
-    if !(2..=MOST).contains(&masks.len()) {
-        let why = format!("a matrix of overlaps takes from 2 to {MOST}");
+    if !(2..=MAX_MASKS).contains(&masks.len()) {
+        let why = format!("a matrix of overlaps takes from 2 to {MAX_MASKS}");
         return Err(Error::setting("masks", masks.len(), why));
     }
     let mut pairs =
@@ -67,8 +67,8 @@ pub fn overlap<N: AsRef<str>, M: Borrow<Mask>>(masks: &[(N, M)]) -> Result<Figur
             let sub = if i == j { String::new() } else { format!("chance {}", two(fair)) };
             row.push(HeatMapCell {
                 shade: Some(jaccard),
-                main: two(jaccard),
-                sub,
+                label: two(jaccard),
+                sublabel: sub,
                 ..HeatMapCell::default()
             });
             if i < j {
@@ -91,7 +91,7 @@ pub fn overlap<N: AsRef<str>, M: Borrow<Mask>>(masks: &[(N, M)]) -> Result<Figur
         cells,
     };
     // Names that do not fit below a cell are replaced by numbers.
-    if names.iter().any(|name| font::text_width(name, layout::SMALL, false) > 100.0) {
+    if names.iter().any(|name| font::text_width(name, layout::SMALL_SIZE, false) > 100.0) {
         heat.columns = (1..=names.len()).map(|n| n.to_string()).collect();
         heat.rows =
             names.iter().enumerate().map(|(i, name)| format!("{}  {name}", i + 1)).collect();

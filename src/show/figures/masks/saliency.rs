@@ -1,7 +1,7 @@
 //! Histograms of saliency scores.
 
 use super::{
-    MOST_PANELS, as_sentence, kept_summary, largest_indices, layer_cell, mask_coverage,
+    MAX_PANELS, as_sentence, kept_summary, largest_indices, layer_cell, mask_coverage,
     omission_note, percent, shape, tensor_names,
 };
 use crate::mask::{Mask, MaskTensor, Saliency, SaliencyTensor};
@@ -101,7 +101,7 @@ fn histograms(saliency: &Saliency, mask: Option<&Mask>) -> Figure {
         .collect();
     let threshold = mask.and_then(|_| dropping_threshold(&parts));
     let sizes: Vec<usize> = parts.iter().map(|part| part.scores.values.len()).collect();
-    let shown = largest_indices(&sizes, MOST_PANELS);
+    let shown = largest_indices(&sizes, MAX_PANELS);
     let title = match mask {
         Some(mask) => format!("Saliencies and what is kept: {}", mask.origin().method),
         None => format!("Saliencies: {}", saliency.method()),
@@ -139,9 +139,9 @@ struct TensorScores<'a> {
     kept: Option<&'a MaskTensor>,
     zeros: usize,
     /// Number of scores that are NaN, infinite or negative, which do not fit on the axis.
-    odd: usize,
+    off_axis: usize,
     /// The 1 % quantile and the maximum of the scores on the axis.
-    ends: Option<(f64, f64)>,
+    axis_range: Option<(f64, f64)>,
     median: f64,
 }
 
@@ -161,7 +161,7 @@ impl<'a> TensorScores<'a> {
         let middle = finite.len() / 2;
         let median = nth(&mut finite, middle).unwrap_or(f64::NAN);
         let kept = kept.filter(|kept| kept.kept.len() == values.len());
-        Self { scores, name, kept, zeros, odd, ends, median }
+        Self { scores, name, kept, zeros, off_axis: odd, axis_range: ends, median }
     }
 
     fn format_share(&self, count: usize) -> String {
@@ -184,7 +184,8 @@ impl<'a> TensorScores<'a> {
         let kept = self.kept.map(|kept| format!("{} kept", self.format_share(kept.kept_count())));
         let zeros =
             (self.zeros > 0).then(|| format!("{} exactly zero", self.format_share(self.zeros)));
-        let odd = (self.odd > 0).then(|| format!("{} off the axis", self.format_share(self.odd)));
+        let odd = (self.off_axis > 0)
+            .then(|| format!("{} off the axis", self.format_share(self.off_axis)));
         let said: Vec<String> = [kept, zeros, odd].into_iter().flatten().collect();
         said.join(", ")
     }
@@ -219,7 +220,7 @@ fn dropping_threshold(parts: &[TensorScores<'_>]) -> Option<f64> {
 /// Returns the range of the axis: from the lowest 1 % quantile of any tensor to the largest score.
 /// Smaller scores are counted in the first bin.
 fn axis_range<'a>(parts: impl Iterator<Item = &'a TensorScores<'a>>) -> (f64, f64) {
-    let ends: Vec<(f64, f64)> = parts.filter_map(|part| part.ends).collect();
+    let ends: Vec<(f64, f64)> = parts.filter_map(|part| part.axis_range).collect();
     let low = ends.iter().map(|e| e.0).fold(f64::INFINITY, f64::min).max(1e-300);
     let high = ends.iter().map(|e| e.1).fold(0.0, f64::max).min(1e300);
     if ends.is_empty() {
@@ -237,7 +238,7 @@ fn table(parts: &[TensorScores<'_>]) -> Table {
             shape(&part.scores.shape),
             format::format_count(part.scores.values.len()),
             if part.median.is_nan() { "-".into() } else { format_score(part.median) },
-            part.ends.map_or("-".into(), |ends| format_score(ends.1)),
+            part.axis_range.map_or("-".into(), |ends| format_score(ends.1)),
             part.format_share(part.zeros),
             part.kept.map_or("-".into(), |kept| part.format_share(kept.kept_count())),
         ]

@@ -1,6 +1,6 @@
 //! Coordinates that the steps of a run selected over time.
 
-use super::{MOST_PANELS, as_sentence, largest_indices, layer_cell, omission_note, tensor_names};
+use super::{MAX_PANELS, as_sentence, largest_indices, layer_cell, omission_note, tensor_names};
 use crate::mask::{SelectionLog, SelectionLogTensor};
 use crate::show::multiples::{PanelHead, panel_width};
 use crate::show::page::FigureHeader;
@@ -10,7 +10,7 @@ use crate::show::tiles::{TilePanel, Tiles, grouped_intervals};
 use crate::show::{Figure, Table, format};
 
 /// Maximum number of tiles.
-const MOST_TILES: usize = 8192;
+const MAX_TILES: usize = 8192;
 /// Number of shades; the first is for coordinates that were never selected.
 const LEVELS: u8 = 11;
 /// Shade of an interval without a recorded step.
@@ -52,7 +52,7 @@ pub fn selection_log(touched: &SelectionLog) -> Figure {
         interesting = tensors.clone();
     }
     let sizes: Vec<usize> = interesting.iter().map(|(tensor, _)| tensor.coordinates).collect();
-    let shown = largest_indices(&sizes, MOST_PANELS);
+    let shown = largest_indices(&sizes, MAX_PANELS);
     let mut head = FigureHeader::new("Coordinates selected over time")
         .note(as_sentence(&touched.to_string()))
         .note("Across: steps. Down: coordinates of a tensor in row-major order.")
@@ -85,7 +85,7 @@ fn draw_panel(
     touched: &SelectionLog,
     panels: usize,
 ) -> TilePanel {
-    let levels = shade_matrix(tensor, touched, MOST_TILES / panels);
+    let levels = shade_matrix(tensor, touched, MAX_TILES / panels);
     let (times, rows) = (levels.first().map_or(1, Vec::len), levels.len());
     let part = |count: u64, of: usize, place: &str| {
         format!(

@@ -1,7 +1,7 @@
 //! Masks with a tile for each coordinate.
 
 use super::{
-    MOST_PANELS, kept_summary, largest_indices, layer_cell, mask_coverage, mask_tensor_names,
+    MAX_PANELS, kept_summary, largest_indices, layer_cell, mask_coverage, mask_tensor_names,
     omission_note, percent, shape,
 };
 use crate::Result;
@@ -14,12 +14,12 @@ use crate::show::tiles::{Interval, TilePanel, Tiles, grouped_intervals};
 use crate::show::{Coverage, Figure, Table, format};
 
 /// Maximum number of tiles, for an SVG of about 150 kB.
-const MOST_TILES: usize = 7000;
+const MAX_TILES: usize = 7000;
 /// Possible sides of a tile.
-const SIDES: [f64; 7] = [10.0, 8.0, 6.0, 5.0, 4.0, 3.5, 3.0];
+const TILE_SIDES: [f64; 7] = [10.0, 8.0, 6.0, 5.0, 4.0, 3.5, 3.0];
 const GAP: f64 = 2.0;
 /// Maximum height of a panel; taller ones are cut.
-const TALLEST: f64 = 200.0;
+const MAX_PANEL_HEIGHT: f64 = 200.0;
 /// Number of shades for the magnitude of a weight.
 const LEVELS: u8 = 5;
 const DROPPED: Rgb = palette::GRID;
@@ -60,7 +60,7 @@ pub fn tiles<'a>(mask: &Mask, model: impl Into<Option<&'a Model>>) -> Result<Fig
         found.map(|(_, values)| values.as_slice())
     };
     let sizes: Vec<usize> = mask.tensors().iter().map(|tensor| tensor.kept.len()).collect();
-    let shown = largest_indices(&sizes, MOST_PANELS);
+    let shown = largest_indices(&sizes, MAX_PANELS);
     let mut head =
         FigureHeader::new(format!("Mask, a tile for each coordinate: {}", mask.origin().method))
             .note(kept_summary(mask))
@@ -78,7 +78,7 @@ pub fn tiles<'a>(mask: &Mask, model: impl Into<Option<&'a Model>>) -> Result<Fig
             .key(level_colour(1), "kept, weight near zero")
             .key(level_colour(LEVELS), "kept, as large as the tensor's largest"),
     };
-    let (room, budget) = (panel_width(shown.len()), MOST_TILES / shown.len().max(1));
+    let (room, budget) = (panel_width(shown.len()), MAX_TILES / shown.len().max(1));
     let names = mask_tensor_names(mask);
     let panel = |&i: &usize| {
         let tensor = &mask.tensors()[i];
@@ -124,7 +124,7 @@ fn level_colour(level: u8) -> Rgb {
 struct TileLayout {
     groups: [usize; 2],
     drawn: [usize; 2],
-    each: [usize; 2],
+    group_size: [usize; 2],
     side: f64,
     gap: f64,
     /// Whether the first dimension of the tensor runs across instead of the second.
@@ -151,12 +151,21 @@ impl TileLayout {
             groups.reverse();
             names.reverse();
         }
-        let mut laid = Self { groups, drawn: groups, each, side: SIDES[0], gap, transposed, names };
-        let smallest = SIDES[SIDES.len() - 1];
-        let rooms = [room, room.min(TALLEST)];
-        laid.side = SIDES.into_iter().find(|&s| laid.fits(s, rooms, budget)).unwrap_or(smallest);
+        let mut laid = Self {
+            groups,
+            drawn: groups,
+            group_size: each,
+            side: TILE_SIDES[0],
+            gap,
+            transposed,
+            names,
+        };
+        let smallest = TILE_SIDES[TILE_SIDES.len() - 1];
+        let rooms = [room, room.min(MAX_PANEL_HEIGHT)];
+        laid.side =
+            TILE_SIDES.into_iter().find(|&s| laid.fits(s, rooms, budget)).unwrap_or(smallest);
         for (axis, room) in rooms.into_iter().enumerate() {
-            let group = laid.each[axis] as f64 * laid.side + gap;
+            let group = laid.group_size[axis] as f64 * laid.side + gap;
             let most = ((room + gap) / group) as usize;
             laid.drawn[axis] = laid.drawn[axis].min(most).max(1);
         }
@@ -174,13 +183,13 @@ impl TileLayout {
     }
 
     fn tiles(&self) -> usize {
-        (0..2).map(|axis| self.drawn[axis].saturating_mul(self.each[axis])).product()
+        (0..2).map(|axis| self.drawn[axis].saturating_mul(self.group_size[axis])).product()
     }
 
     /// Returns the size on the page, across (0) or down (1).
     fn size(&self, axis: usize) -> f64 {
         let groups = self.drawn[axis] as f64;
-        groups * self.each[axis] as f64 * self.side + (groups - 1.0) * self.gap
+        groups * self.group_size[axis] as f64 * self.side + (groups - 1.0) * self.gap
     }
 
     /// Formats the dimensions as `→ 45 of 512 outputs, ↓ 3 inputs`.
@@ -198,7 +207,7 @@ impl TileLayout {
 
     /// Returns the index into the tensor of the tile in this row and column.
     fn index(&self, row: usize, column: usize) -> usize {
-        let [wide, high] = self.each;
+        let [wide, high] = self.group_size;
         let (inner_row, inner_column) = (row % high, column % wide);
         let (group_down, group_across) = (row / high, column / wide);
         let [across, down] = self.groups;
@@ -213,7 +222,7 @@ impl TileLayout {
     /// Returns the names and expressions of the place of a tile: output, input and place in the
     /// kernel, counted from 0.
     fn tooltip(&self) -> Vec<(String, String)> {
-        let [wide, high] = self.each;
+        let [wide, high] = self.group_size;
         let [across, down] = self.names.map(|name| name.trim_end_matches('s'));
         let mut lines = vec![
             (down.to_owned(), format!("floor(datum.row / {high})")),
@@ -227,7 +236,7 @@ impl TileLayout {
     }
 
     fn intervals(&self, axis: usize) -> Vec<Interval> {
-        grouped_intervals(self.side, self.drawn[axis], self.each[axis], self.gap)
+        grouped_intervals(self.side, self.drawn[axis], self.group_size[axis], self.gap)
     }
 }
 
@@ -245,7 +254,7 @@ fn tile_levels(laid: &TileLayout, tensor: &MaskTensor, values: Option<&[f32]>) -
             ((share * f32::from(LEVELS)).ceil() as u8).clamp(1, LEVELS)
         }
     };
-    let [wide, high] = [0, 1].map(|axis| laid.drawn[axis] * laid.each[axis]);
+    let [wide, high] = [0, 1].map(|axis| laid.drawn[axis] * laid.group_size[axis]);
     (0..high).map(|row| (0..wide).map(|column| level(laid.index(row, column))).collect()).collect()
 }
 
@@ -278,7 +287,7 @@ mod tests {
     #[test]
     fn tiles_of_a_convolution_are_its_coordinates() {
         let laid = TileLayout::new(&[2, 3, 2, 4], 300.0, 1000);
-        assert_eq!((laid.groups, laid.each, laid.transposed), ([3, 2], [4, 2], false));
+        assert_eq!((laid.groups, laid.group_size, laid.transposed), ([3, 2], [4, 2], false));
         let mut seen: Vec<usize> = (0..4)
             .flat_map(|row| (0..12).map(move |c| (row, c)))
             .map(|(r, c)| laid.index(r, c))
@@ -311,9 +320,11 @@ mod tests {
         {
             let laid = TileLayout::new(shape, 238.0, 583);
             assert!(laid.tiles() <= 583 && laid.tiles() > 0, "{shape:?}: {}", laid.tiles());
-            assert!(laid.size(0) <= 238.0 && laid.size(1) <= TALLEST, "{shape:?}");
-            let last =
-                laid.index(laid.drawn[1] * laid.each[1] - 1, laid.drawn[0] * laid.each[0] - 1);
+            assert!(laid.size(0) <= 238.0 && laid.size(1) <= MAX_PANEL_HEIGHT, "{shape:?}");
+            let last = laid.index(
+                laid.drawn[1] * laid.group_size[1] - 1,
+                laid.drawn[0] * laid.group_size[0] - 1,
+            );
             assert!(last < shape.iter().product::<usize>(), "{shape:?}");
         }
         assert!(!TileLayout::new(&[16, 10], 238.0, 583).axes_text().contains("of"));

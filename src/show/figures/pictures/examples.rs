@@ -10,9 +10,9 @@ use crate::{Error, Result};
 
 const WIDTH: f64 = 800.0;
 /// Largest number of examples in a figure.
-const MOST: usize = 200;
+const MAX_EXAMPLES: usize = 200;
 /// Largest number of columns of a table that are drawn, and largest number that are counted.
-const MOST_COLUMNS: (usize, usize) = (30, 1000);
+const MAX_COLUMNS: (usize, usize) = (30, 1000);
 
 /// Draws at most `n` examples of the training part, as many of each class as possible: images as
 /// pictures, texts as lines. Of a table, the range of each column is shown instead, over all
@@ -39,8 +39,8 @@ const MOST_COLUMNS: (usize, usize) = (30, 1000);
 ///
 /// [`Examples::gather`]: crate::data::Examples::gather
 pub fn examples(data: &Dataset, n: usize) -> Result<Figure> {
-    if n == 0 || n > MOST {
-        let why = format!("a figure has 1 to {MOST} examples");
+    if n == 0 || n > MAX_EXAMPLES {
+        let why = format!("a figure has 1 to {MAX_EXAMPLES} examples");
         return Err(Error::setting("n", n, why).fix("for instance 40"));
     }
     let private = data.public().is_none();
@@ -48,7 +48,7 @@ pub fn examples(data: &Dataset, n: usize) -> Result<Figure> {
         .note(format!("{data}."))
         .note(data.source())
         .coverage(Coverage::for_raw_data(private));
-    if let ExampleKind::Columns = ExampleKind::for_dataset(data) {
+    if let ExampleKind::Tabular = ExampleKind::for_dataset(data) {
         return Ok(column_ranges(data, head));
     }
     let ids = balanced_ids(data.train().labels(), data.classes(), n);
@@ -102,7 +102,7 @@ fn texts(data: &Dataset, vocabulary: &Vocabulary, ids: &[u32], head: FigureHeade
 /// Draws the range of each column.
 fn column_ranges(data: &Dataset, head: FigureHeader) -> Figure {
     let size: usize = data.shape().iter().product();
-    let counted = size.min(MOST_COLUMNS.1);
+    let counted = size.min(MAX_COLUMNS.1);
     let (part, names) = (data.train(), data.column_names());
     let (features, rows) = (part.features_flat(), part.len());
     let row = |column: usize| {
@@ -121,7 +121,7 @@ fn column_ranges(data: &Dataset, head: FigureHeader) -> Figure {
         [name, low, format::significant(median, 4), high, format::format_count(values.len())]
     };
     let all: Vec<[String; 5]> = (0..counted).map(row).collect();
-    let drawn = counted.min(MOST_COLUMNS.0);
+    let drawn = counted.min(MAX_COLUMNS.0);
     let head = head.note("Over all examples of the training part.").note_if(size > drawn, || {
         format!("The first {drawn} of {} columns.", format::format_count(size))
     });

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Largest number of filters that are drawn.
-const MOST: usize = 64;
+const MAX_FILTERS: usize = 64;
 
 /// The filters of the first layer with parameters, if it reads images: the kernels of a
 /// convolution, or the weights of each unit of a dense layer.
@@ -141,7 +141,7 @@ impl fmt::Display for Filters {
 /// That of the parameters. Parameters that are [not covered](Coverage::NotCovered) carry the badge.
 pub fn filters(filters: &Filters) -> Figure {
     let [channels, height, width] = filters.shape;
-    let drawn = filters.len().min(MOST);
+    let drawn = filters.len().min(MAX_FILTERS);
     let largest = |values: &[f32]| values.iter().fold(0.0f32, |most, w| most.max(w.abs()));
     let all = largest(&filters.values).max(f32::MIN_POSITIVE);
     let picture = |i: usize| {

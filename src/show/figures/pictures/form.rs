@@ -5,26 +5,26 @@ use crate::data::{Dataset, Examples, Vocabulary};
 use crate::show::bitmap::{Bitmap, downsample, range};
 
 /// Largest number of values of all pictures of a figure together, which bounds its size.
-const MOST_VALUES: usize = 124_000;
+const MAX_VALUES: usize = 124_000;
 /// Longest side of a picture in pixels.
-const MOST_PIXELS: usize = 64;
+const MAX_SIDE: usize = 64;
 
 /// Kind of the examples of a data set.
 pub(in crate::show::figures) enum ExampleKind<'d> {
     /// Grey or coloured images `[channels, height, width]`.
-    Pictures,
+    Images,
     /// Token ids of this vocabulary.
     Texts(&'d Vocabulary),
     /// Rows of numbers.
-    Columns,
+    Tabular,
 }
 
 impl<'d> ExampleKind<'d> {
     pub(in crate::show::figures) fn for_dataset(data: &'d Dataset) -> Self {
         match data.vocabulary() {
             Some(vocabulary) => Self::Texts(vocabulary),
-            None if is_image_shape(data.shape()) => Self::Pictures,
-            None => Self::Columns,
+            None if is_image_shape(data.shape()) => Self::Images,
+            None => Self::Tabular,
         }
     }
 }
@@ -45,8 +45,8 @@ pub(in crate::show::figures) fn load_bitmaps(
     ids: &[u32],
 ) -> Result<Vec<Bitmap>> {
     let &[channels, height, width] = examples.shape() else { return Ok(Vec::new()) };
-    let values = MOST_VALUES / (ids.len() * channels).max(1);
-    let most = (values.isqrt()).clamp(8, MOST_PIXELS);
+    let values = MAX_VALUES / (ids.len() * channels).max(1);
+    let most = (values.isqrt()).clamp(8, MAX_SIDE);
     let mut all = Vec::with_capacity(ids.len());
     for &id in ids {
         let mut features = Vec::new();

@@ -1,7 +1,7 @@
 //! A grid of small pictures with lines of text below them.
 
 use crate::show::bitmap::Bitmap;
-use crate::show::layout::{MARGIN, SMALL, text_style};
+use crate::show::layout::{MARGIN, SMALL_SIZE, text_style};
 use crate::show::page::{Drawing, FigureCard};
 use crate::show::palette::Rgb;
 use crate::show::scene::{Align, Rect};
@@ -51,9 +51,9 @@ impl Drawing for PictureGrid {
             page.scene.picture(area, tile.picture.clone());
             for (l, (text, colour)) in tile.lines.iter().enumerate() {
                 let text =
-                    font::truncate_to_width(&format::to_single_line(text), SMALL, false, room);
+                    font::truncate_to_width(&format::to_single_line(text), SMALL_SIZE, false, room);
                 let at = (middle, y + high as f64 * factor + 9.0 + l as f64 * LINE);
-                page.scene.text(at, text, text_style(SMALL, false, *colour, Align::Middle));
+                page.scene.text(at, text, text_style(SMALL_SIZE, false, *colour, Align::Middle));
             }
         }
         let rows = tiles.len().div_ceil(columns) as f64;

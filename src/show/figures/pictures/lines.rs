@@ -1,6 +1,6 @@
 //! Rows of text in a figure.
 
-use crate::show::layout::{MARGIN, SMALL, text_style};
+use crate::show::layout::{MARGIN, SMALL_SIZE, text_style};
 use crate::show::page::{Drawing, FigureCard};
 use crate::show::palette::{self, Rgb};
 use crate::show::scene::{Align, Rect};
@@ -26,7 +26,7 @@ impl Drawing for TextRows {
     fn draw(&self, page: &mut FigureCard) -> f64 {
         let most = page.content_width() / 3.0;
         // Rounded up, so that a text fits into its own width.
-        let width = |text: &str| font::text_width(text, SMALL, false).ceil() + 1.0;
+        let width = |text: &str| font::text_width(text, SMALL_SIZE, false).ceil() + 1.0;
         let mut spans = Vec::new();
         let (mut left, end) = (MARGIN, MARGIN + page.content_width());
         for (c, (name, align)) in self.columns.iter().enumerate() {
@@ -40,11 +40,15 @@ impl Drawing for TextRows {
         let top = page.top + 6.0;
         let mut line = |y: f64, c: usize, text: &str, colour: Rgb| {
             let (left, right) = spans[c];
-            let text =
-                font::truncate_to_width(&format::to_single_line(text), SMALL, false, right - left);
+            let text = font::truncate_to_width(
+                &format::to_single_line(text),
+                SMALL_SIZE,
+                false,
+                right - left,
+            );
             let align = self.columns[c].1;
             let x = if align == Align::Right { right } else { left };
-            page.scene.text((x, y), text, text_style(SMALL, false, colour, align));
+            page.scene.text((x, y), text, text_style(SMALL_SIZE, false, colour, align));
         };
         for (c, (name, _)) in self.columns.iter().enumerate() {
             line(top, c, name, palette::MUTED);

@@ -11,7 +11,7 @@ use crate::show::{Chart, Coverage, Panel, Series, Table, format};
 use crate::{Error, Result};
 
 /// Reason why no run of a figure is called the best.
-const CHOOSING: &str = "Choosing a run by its test accuracy overstates what its settings reach: \
+const SELECTION_CAVEAT: &str = "Choosing a run by its test accuracy overstates what its settings reach: \
                         confirm the choice with other seeds or data.";
 
 /// Plots accuracy against the epsilon that was spent: a point for each run, identified by its
@@ -48,7 +48,7 @@ pub fn pareto(points: &[RunPoint]) -> Result<Chart> {
     let series = names.iter().map(|&name| {
         let of_name: Vec<_> = all.iter().filter(|(_, point)| point.series == name).collect();
         let at = of_name.iter().map(|(epsilon, point)| (*epsilon, point.accuracy));
-        let about: Vec<String> = of_name.iter().map(|(_, point)| point.about.clone()).collect();
+        let about: Vec<String> = of_name.iter().map(|(_, point)| point.tooltip.clone()).collect();
         let line = Series::line(name, at.collect::<Vec<_>>());
         let line = line.markers_only().without_offset().tooltips(about);
         let accuracies = of_name.iter().map(|(_, point)| point.accuracy);
@@ -61,7 +61,7 @@ pub fn pareto(points: &[RunPoint]) -> Result<Chart> {
     };
     let to = if front.len() > 1 { format!(" to {}", at(last)) } else { String::new() };
     let title = format!("Front of {}: {}{to}", format::pluralise(all.len(), "run"), at(first));
-    Ok(epsilon_chart(title, points, panel).note(CHOOSING))
+    Ok(epsilon_chart(title, points, panel).note(SELECTION_CAVEAT))
 }
 
 /// Plots the mean accuracy over the target epsilon (or the epsilon that was spent, without a
@@ -130,7 +130,7 @@ pub fn accuracy_over_epsilon(points: &[RunPoint]) -> Result<Chart> {
     };
     let title = "Test accuracy over epsilon";
     Ok(epsilon_chart(title.into(), points, panel)
-        .note(format!("{bands}{CHOOSING}"))
+        .note(format!("{bands}{SELECTION_CAVEAT}"))
         .details(table.text()))
 }
 
@@ -225,7 +225,7 @@ mod tests {
             epsilon: Some(epsilon).filter(|epsilon| epsilon.is_finite()),
             target: None,
             accuracy,
-            about: format!("{series} at {epsilon}"),
+            tooltip: format!("{series} at {epsilon}"),
             coverage: Coverage::TestPart,
         }
     }

@@ -17,7 +17,7 @@ pub struct RunPoint {
     /// Accuracy on the test part, in [0, 1].
     pub accuracy: f64,
     /// Settings and seed of the run, for tooltips.
-    pub about: String,
+    pub tooltip: String,
     /// Coverage of the accuracy: what it reveals of private data.
     pub coverage: Coverage,
 }
@@ -31,7 +31,7 @@ impl From<&Run> for RunPoint {
             epsilon: run.record().epsilon,
             target: plan.privacy().and_then(|privacy| privacy.target).map(|target| target.0),
             accuracy: run.accuracy(),
-            about: format!(
+            tooltip: format!(
                 "{} on {}, learning rate {}, batch {}, {} steps{seed}",
                 plan.method(),
                 run.record().data,

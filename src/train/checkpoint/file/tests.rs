@@ -31,7 +31,7 @@ fn a_checkpoint_is_read_as_it_was_written_and_only_by_its_owner() {
     let found = read(&path).unwrap();
     assert_eq!(found.header, header());
     assert_eq!(found.header, read_header(&path).unwrap());
-    assert_eq!(found.numbers.seeds.noise, numbers().seeds.noise);
+    assert_eq!(found.payload.seeds.noise, numbers().seeds.noise);
     assert_eq!(found.mask, Some(vec![1, 2, 3]));
     let bits: Vec<u32> = found.arrays["parameter/0.weight"].iter().map(|v| v.to_bits()).collect();
     assert_eq!(bits, [1.0f32, f32::NAN, -0.0, 1e-45].map(f32::to_bits));
