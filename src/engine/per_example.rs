@@ -76,3 +76,32 @@ pub(super) fn of_finite<S>(
         examples = kept;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All executors place the values by this function, so comparisons of executors can't find an
+    /// error in it.
+    #[test]
+    fn values_are_those_of_their_examples_and_excluded_ones_have_none() {
+        let batch = Batch::new(vec![0.0; 3], &[3, 1], vec![0; 3]).unwrap();
+        let each = PerExample {
+            norms: vec![1.0, 3.0],
+            group_norms: vec![vec![0.5, 1.5], vec![0.25, 0.75]],
+            losses: vec![7.0, 9.0],
+        };
+        let sum = each.of_batch(Gradients::default(), &batch, &[0, 2]);
+        let check = |values: &DeviceArray, [first, last]: [f32; 2]| {
+            let values = values.to_vec();
+            assert!(values[1].is_nan(), "{values:?}");
+            assert_eq!([values[0], values[2]], [first, last]);
+        };
+        check(&sum.norms, [1.0, 3.0]);
+        assert_eq!(sum.group_norms.len(), 2);
+        check(&sum.group_norms[0], [0.5, 1.5]);
+        check(&sum.group_norms[1], [0.25, 0.75]);
+        check(&sum.losses, [7.0, 9.0]);
+        assert_eq!(sum.excluded_count(), 1);
+    }
+}

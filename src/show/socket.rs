@@ -1,8 +1,8 @@
 //! The side channel to the Epsilab kernel: one JSON object per line out, one line `ok` back.
 //!
 //! Each message waits for the answer, so that all output of a cell is published before the cell's
-//! reply. The wait ends after [`ACK_TIMEOUT`]; the next message then also reads the late answer. After
-//! [`MAX_UNACKNOWLEDGED`] messages without an answer the channel counts as broken.
+//! reply. The wait ends after [`ACK_TIMEOUT`]; the next message then also reads the late answer.
+//! After [`MAX_UNACKNOWLEDGED`] messages without an answer the channel counts as broken.
 
 use super::MimeBundle;
 use super::sink::FrameKind;

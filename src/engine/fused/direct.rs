@@ -20,9 +20,9 @@ use crate::nn::kernels::product::WriteMode;
 /// reads them once per output row.
 const MAX_WEIGHTS: usize = 1 << 17;
 
-/// Largest number of terms of sums that, for at least [`MIN_PATCH_OUTPUTS`] channels, take less time
-/// than writing them. The product with patches, which writes memory in order, is then the faster
-/// one (measured).
+/// Largest number of terms of sums that, for at least [`MIN_PATCH_OUTPUTS`] channels, take less
+/// time than writing them. The product with patches, which writes memory in order, is then the
+/// faster one (measured).
 const SHORT_SUM_TERMS: usize = 16;
 const MIN_PATCH_OUTPUTS: usize = 128;
 
