@@ -106,7 +106,7 @@ pub(crate) fn sync_parent_dir(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// `Io` if the folder can't be created or the bytes don't fit.
-pub fn check_room(folder: &Path, bytes: u64) -> Result<()> {
+pub fn check_disk_space(folder: &Path, bytes: u64) -> Result<()> {
     fs::create_dir_all(folder)
         .and_then(|()| tempfile::tempfile_in(folder))
         .and_then(|file| reserve(&file, bytes))

@@ -73,7 +73,7 @@ pub(crate) struct Component {
 
 impl Component {
     /// Returns the number of mixtures, and their mean share; 0 and 0 without mixtures.
-    pub fn mean_mixture_weight(&self) -> (f64, f64) {
+    pub fn mixture_count_and_mean_weight(&self) -> (f64, f64) {
         let add =
             |sum: (f64, f64), &(share, count): &(f64, f64)| (sum.0 + count, sum.1 + share * count);
         let (count, shares) = self.mixtures.iter().fold((0.0, 0.0), add);
@@ -82,7 +82,7 @@ impl Component {
 
     /// Returns the number of releases.
     pub fn releases(&self) -> f64 {
-        self.exact + self.mean_mixture_weight().0
+        self.exact + self.mixture_count_and_mean_weight().0
     }
 }
 

@@ -83,7 +83,7 @@ macro_rules! schedule {
 
             /// Returns whether the schedule changes with epochs, so that it depends on the
             /// sampling rate.
-            pub fn counts_epochs(&self) -> bool {
+            pub fn is_epoch_based(&self) -> bool {
                 self.pace() == ChangeFrequency::Epoch
             }
 

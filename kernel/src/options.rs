@@ -208,7 +208,7 @@ const RESULTS: u64 = 1 << 20;
 /// # Errors
 /// Kind `Io` if they can't.
 pub fn check_out(folder: &Path) -> Result<()> {
-    file::check_room(folder, RESULTS).map_err(|error| {
+    file::check_disk_space(folder, RESULTS).map_err(|error| {
         error.fix("name a folder of yours with `--out DIR`; it needs free space for files")
     })
 }

@@ -82,7 +82,7 @@ impl OnBatch {
     /// no run is finished.
     pub fn run(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<GridResult> {
         let display = LiveDisplay::default();
-        let result = self.run_watched(model, data, &mut |status| {
+        let result = self.run_with_observer(model, data, &mut |status| {
             let (line, table) = (status.to_string(), status.table());
             let html = format!("<p>{line}</p>\n{}", table.html());
             display
@@ -101,7 +101,7 @@ impl OnBatch {
     ///
     /// # Errors
     /// As [`submit`](Self::submit) and [`collect`](Self::collect).
-    pub fn run_watched(
+    pub fn run_with_observer(
         &self,
         model: &dyn ModelFactory,
         data: &Dataset,

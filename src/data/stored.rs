@@ -128,7 +128,7 @@ mod tests {
             assert_eq!((read.hash(), read.origin()), (data.hash(), data.origin()));
             assert_eq!(read.to_string(), data.to_string());
             assert_eq!(read.public(), data.public());
-            assert_eq!(read.has_public_test(), data.has_public_test());
+            assert_eq!(read.has_separate_test(), data.has_separate_test());
             assert_eq!(read.test().features_flat(), data.test().features_flat());
             assert_eq!(read.test().labels(), data.test().labels());
             assert!(read.vocabulary() == data.vocabulary());

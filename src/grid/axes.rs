@@ -203,7 +203,7 @@ impl Grid {
         self.experiment()?.run(model, data)
     }
 
-    /// Trains every run that is not stored yet, with an observer, as [`Experiment::run_watched`].
+    /// Trains every run that is not stored yet, with an observer, as [`Experiment::run_with_observer`].
     ///
     /// # Errors
     /// As [`check`](Self::check) and [`Experiment::run`].
@@ -213,7 +213,7 @@ impl Grid {
         data: &Dataset,
         observer: &mut dyn GridObserver,
     ) -> Result<GridResult> {
-        self.experiment()?.run_watched(model, data, observer)
+        self.experiment()?.run_with_observer(model, data, observer)
     }
 
     /// Chooses one cell privately, as [`Experiment::select`].

@@ -84,7 +84,7 @@ impl Case {
     }
 
     /// Returns whether the mask is made from model and data before the plan.
-    pub(crate) fn is_made_before(&self) -> bool {
+    pub(crate) fn mask_needs_model(&self) -> bool {
         self.mask.is_some_and(|(kind, _)| kind.needs_model())
     }
 

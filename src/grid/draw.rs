@@ -43,7 +43,7 @@ struct GridSlice<'a> {
 impl<'a> GridSlice<'a> {
     fn new(result: &GridResult, cells: &'a [CellResult]) -> Self {
         let cells: Vec<_> = cells.iter().filter(|cell| cell.mean().is_some()).collect();
-        let at = epsilon_suffix(cells.iter().copied());
+        let at = heading_suffix(cells.iter().copied());
         let method = cells.first().map_or("", |cell| cell.method);
         let figure = GridFigure {
             title: format!("{method} of {} on {}{at}", result.model(), result.data()),
@@ -124,7 +124,7 @@ pub(super) fn coverage(result: &GridResult) -> Coverage {
 }
 
 /// Returns the part of a heading about further settings and epsilon.
-pub(super) fn epsilon_suffix<'a>(
+pub(super) fn heading_suffix<'a>(
     mut cells: impl Iterator<Item = &'a CellResult> + Clone,
 ) -> String {
     let covered = all_covered(cells.clone());

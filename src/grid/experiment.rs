@@ -163,7 +163,7 @@ impl Experiment {
     /// of some cases, such as a target that can't be reached, are in the result.
     pub fn run(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<GridResult> {
         let mut live = LiveGrid::default();
-        let result = self.run_watched(model, data, &mut live)?;
+        let result = self.run_with_observer(model, data, &mut live)?;
         live.finish(&result);
         Ok(result)
     }
@@ -172,7 +172,7 @@ impl Experiment {
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub fn run_watched(
+    pub fn run_with_observer(
         &self,
         model: &dyn ModelFactory,
         data: &Dataset,

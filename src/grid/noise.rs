@@ -2,7 +2,7 @@
 //! and epsilon, which are one heat map; its frames follow the same rule. Where no heat map has two
 //! cells, the cells of one method are pooled.
 
-use super::draw::{epsilon_suffix, group_by_epsilon, to_figure_cell};
+use super::draw::{group_by_epsilon, heading_suffix, to_figure_cell};
 use super::result::{CellResult, Inner};
 use crate::show::figures::GridFigure;
 use crate::show::format;
@@ -39,7 +39,7 @@ pub(super) fn seed_noise_by_group(result: &Inner) -> Vec<Pool> {
     };
     let told = (0..all.len()).filter(|&at| alone(at));
     let name = |cells: &[CellResult]| {
-        let at = if are_single { String::new() } else { epsilon_suffix(cells.iter()) };
+        let at = if are_single { String::new() } else { heading_suffix(cells.iter()) };
         format!("{}{at}", cells[0].method)
     };
     told.filter_map(|at| pool(name(all[at]), all[at], result.seeds)).collect()

@@ -98,7 +98,7 @@ impl<'a> RunQueue<'a> {
         for (at, (case, planned)) in cases.iter().zip(self.plans).enumerate() {
             let Ok(planned) = planned else { continue };
             let order = seed as usize * cases.len() + at;
-            let plan = if case.is_made_before() && seed > 0 {
+            let plan = if case.mask_needs_model() && seed > 0 {
                 case.plan(&model, self.data, None)
             } else {
                 Ok(planned.clone())

@@ -1,6 +1,6 @@
 //! Results as files for others: CSV, one line per run; Markdown, one table per method and epsilon.
 
-use super::draw::{epsilon_suffix, group_by_epsilon};
+use super::draw::{group_by_epsilon, heading_suffix};
 use super::result::{CellResult, GridResult};
 use super::table::{describe_axes, format_points, labels, percent, rule_name};
 use crate::show::Table;
@@ -83,7 +83,7 @@ fn markdown_section(result: &GridResult) -> String {
     }
     for group in maps {
         let first = &group[0];
-        text.push_str(&format!("\n## {}{}\n\n", first.method, epsilon_suffix(group.iter())));
+        text.push_str(&format!("\n## {}{}\n\n", first.method, heading_suffix(group.iter())));
         text.push_str(&format!(
             "Mean ± standard deviation in percent: {}.\n\n",
             describe_axes(group)

@@ -154,7 +154,7 @@ fn run_model_coverage(run: &Run) -> Coverage {
 /// Returns the coverage of the test part. One that was read from files of its own counts as
 /// public, as in statements.
 fn test_coverage(data: &Dataset) -> Coverage {
-    match (data.public().is_some(), data.has_public_test()) {
+    match (data.public().is_some(), data.has_separate_test()) {
         (true, _) => Coverage::Public,
         (false, true) => Coverage::Covered,
         (false, false) => Coverage::TestPart,

@@ -53,7 +53,7 @@ pub use preview::Preview;
 pub use profile::by_profile;
 pub use report::Report;
 pub use runs::{
-    RunList, RunSelector, check_goes_on, checkpoint, remove_checkpoint, remove_run, runs,
+    RunList, RunSelector, check_resumes_same_run, checkpoint, remove_checkpoint, remove_run, runs,
 };
 pub use statement::Statement;
 pub use verbs::last_run;

@@ -50,7 +50,7 @@ pub fn checkpoint(name: &str) -> Result<CheckpointHeader> {
 /// `CorruptData` if it is another run: the data, or a file that the plan or the model was read
 /// from, have changed since the run was begun.
 #[doc(hidden)]
-pub fn check_goes_on(id: &str, plan: &Plan, model: &Model, data: &Dataset) -> Result<()> {
+pub fn check_resumes_same_run(id: &str, plan: &Plan, model: &Model, data: &Dataset) -> Result<()> {
     if run_id(plan, model, data)? == id {
         return Ok(());
     }

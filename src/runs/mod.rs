@@ -64,7 +64,7 @@ pub(crate) fn train_and_store(
     let Fit { id, plan, model, .. } = fit;
     // An interrupt while the finished run is stored must not lose what was paid for.
     let _listening = InterruptGuard::start();
-    store.check_room(plan, model)?;
+    store.check_disk_space(plan, model)?;
     let mut keeper = CheckpointManager::open(store.checkpoint_dir(id), id, plan)?;
     if let Some(checkpoint) = keeper.as_ref().and_then(CheckpointManager::resume_header) {
         observer.on_note(&resume_note(checkpoint));

@@ -82,7 +82,7 @@ fn draw_series(
     let (mut raw, mut drawn) = (Vec::new(), Vec::new());
     for curve in series.curves(on_axis) {
         if series.unconnected {
-            drawn.push(map.contains_with_tolerance(&curve.points));
+            drawn.push(map.visible_points(&curve.points));
             continue;
         }
         raw.push(draw_line(
@@ -97,9 +97,7 @@ fn draw_series(
         drawn.push(draw_line(scene, &map, &curve.points, colour, width, series.approximate));
     }
     let stands_for = match panel.x_marker {
-        Some(_) => {
-            marked_point(panel, series).and_then(|p| map.contains_with_tolerance(&[p]).pop())
-        }
+        Some(_) => marked_point(panel, series).and_then(|p| map.visible_points(&[p]).pop()),
         None => drawn.iter().flatten().last().copied(),
     };
     if series.marked && !series.without_markers {
@@ -230,7 +228,7 @@ impl PlotTransform<'_> {
     }
 
     /// Returns the page coordinates of the points inside the plot.
-    fn contains_with_tolerance(&self, points: &[(f64, f64)]) -> Vec<Point> {
+    fn visible_points(&self, points: &[(f64, f64)]) -> Vec<Point> {
         let room = self.area.grown(TOLERANCE, TOLERANCE);
         points.iter().map(|&p| self.page_point(p)).filter(|&at| room.contains(at)).collect()
     }
@@ -290,7 +288,7 @@ fn draw_line(
     {
         scene.dot(only, 2.5, colour);
     }
-    map.contains_with_tolerance(run)
+    map.visible_points(run)
 }
 
 fn clip_polyline(points: &[Point], area: &Rect) -> Vec<Vec<Point>> {

@@ -142,8 +142,8 @@ pub(super) fn png(scene: &Scene) -> Vec<u8> {
 /// Draws a mark. Coordinates are those of the page.
 fn draw(canvas: &mut Pixmap, mark: &Mark) {
     match mark {
-        Mark::Fill { area, colour } => fill(canvas, write_cells_path(&[*area]), *colour),
-        Mark::Cells { areas, colour } => fill(canvas, write_cells_path(areas), *colour),
+        Mark::Fill { area, colour } => fill(canvas, cells_path(&[*area]), *colour),
+        Mark::Cells { areas, colour } => fill(canvas, cells_path(areas), *colour),
         Mark::Picture { area, bitmap } => picture(canvas, area, bitmap),
         Mark::Stroke { points, colour, width, dash } => {
             let dash =
@@ -178,7 +178,7 @@ fn picture(canvas: &mut Pixmap, area: &Rect, bitmap: &Bitmap) {
         let left = area.left + wide * (i % bitmap.width) as f64;
         let top = area.top + high * (i / bitmap.width) as f64;
         let pixel = Rect { left, top, right: left + wide, bottom: top + high };
-        fill(canvas, write_cells_path(&[pixel]), colour);
+        fill(canvas, cells_path(&[pixel]), colour);
     }
 }
 
@@ -200,7 +200,7 @@ fn paint((red, green, blue): Rgb) -> Paint<'static> {
 }
 
 /// Returns boxes as a path, with edges at whole pixels.
-fn write_cells_path(areas: &[Rect]) -> Option<Path> {
+fn cells_path(areas: &[Rect]) -> Option<Path> {
     let whole = |v: f64| ((v * f64::from(PNG_SCALE)).round() / f64::from(PNG_SCALE)) as f32;
     let mut path = PathBuilder::new();
     for area in areas {

@@ -238,7 +238,7 @@ impl RunStore {
     ///
     /// # Errors
     /// `Io` if there is no room for it, or its folder can't be written.
-    pub(crate) fn check_room(&self, plan: &Plan, model: &Model) -> Result<()> {
+    pub(crate) fn check_disk_space(&self, plan: &Plan, model: &Model) -> Result<()> {
         format::write(&self.home)?;
         room::check(&self.runs_dir(), plan, model)
     }

@@ -19,7 +19,7 @@ pub(super) fn check(runs: &Path, plan: &Plan, model: &Model) -> Result<()> {
     // A mask, and the coordinates that were selected.
     let others = if plan.sparsity().is_some() { parameters } else { 0 };
     let bytes = parameters + others + FILES;
-    file::check_room(runs, bytes).map_err(|error| {
+    file::check_disk_space(runs, bytes).map_err(|error| {
         error.fix(format!(
             "free space there (the run needs about {} MB), or set EPSILAB_HOME to a folder on \
              another file system; nothing was trained or charged",

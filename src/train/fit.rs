@@ -137,7 +137,7 @@ impl<'a> Fit<'a> {
         let trained = guard
             .run(|| begin.run(&mut course, &mut meter, &listening, writer, observer))
             .map_err(|error| prefer_device_error(place, error));
-        let (trained, charged, not_closed) = wait_until_begun(trained, &charge, &course)?;
+        let (trained, charged, not_closed) = settle_charge(trained, &charge, &course)?;
         let network = guard
             .run(|| {
                 meter.record_final(&mut course, &trained.network)?;
@@ -246,7 +246,7 @@ impl<'a> Fit<'a> {
             data_hash: data.hash().to_owned(),
             warm_start: false,
             public_start: None,
-            public_test: data.has_public_test(),
+            public_test: data.has_separate_test(),
             public_data: data.public().is_some(),
             own_module: model.is_user_module(),
             charged: LedgerEntryRef::new(entry, data),
@@ -284,7 +284,7 @@ impl<'a> Claim<'a> {
 ///
 /// # Errors
 /// That of the steps, with what stays charged.
-fn wait_until_begun(
+fn settle_charge(
     trained: Result<TrainingOutput>,
     charge: &RunCharge<'_>,
     course: &RunTracker<'_>,

@@ -60,7 +60,7 @@ pub struct RunRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub public_start: Option<Vec<PublicData>>,
     /// Whether the test part is public:
-    /// [`Dataset::has_public_test`](crate::data::Dataset::has_public_test) of the data.
+    /// [`Dataset::has_separate_test`](crate::data::Dataset::has_separate_test) of the data.
     pub public_test: bool,
     /// Whether the data are [public](crate::data::Dataset::public): synthetic, or declared public.
     /// Taken from the arguments of the present call, also for a run that is read back, as the
@@ -265,7 +265,7 @@ impl Run {
             Ok(accuracy) => accuracy,
         };
         record.test_hash = data.test_hash().to_owned();
-        record.public_test = data.has_public_test();
+        record.public_test = data.has_separate_test();
         record.curve.points.iter_mut().for_each(|point| point.test_accuracy = None);
         if let Some(last) = record.curve.points.last_mut() {
             last.test_accuracy = record.test_accuracy;

@@ -113,7 +113,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
 
         let title = "1. learning rate without clipping and noise";
         let pairs: Vec<_> = learning_rates.iter().map(|&rate| (rate, None)).collect();
-        let plain = self.step(title, &pairs, Self::noiseless_plan)?;
+        let plain = self.step(title, &pairs, Self::noiseless_case)?;
         let (best, accuracy) = best_trial(title, &plain)?;
         let public_rate = best.learning_rate;
         warnings.extend(edge_warning("learning rate of step 1", public_rate, learning_rates));
@@ -126,7 +126,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
 
         let title = "2. smallest harmless clip norm, without noise";
         let pairs: Vec<_> = clips.iter().map(|&clip| (public_rate, Some(clip))).collect();
-        let clipped = self.step(title, &pairs, Self::noiseless_plan)?;
+        let clipped = self.step(title, &pairs, Self::noiseless_case)?;
         let (clip, harmless) = smallest_harmless(title, &clipped, accuracy - tolerance)?;
         if !harmless {
             warnings.push(format!(
@@ -148,7 +148,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
         let title = "3. learning rate with noise";
         let rates: Vec<f64> = factors.iter().map(|factor| factor * public_rate).collect();
         let pairs: Vec<_> = rates.iter().map(|&rate| (rate, Some(clip))).collect();
-        let noisy = self.step(title, &pairs, Self::noisy_plan)?;
+        let noisy = self.step(title, &pairs, Self::noisy_case)?;
         let (best, accuracy) = best_trial(title, &noisy)?;
         let rate = best.learning_rate;
         warnings.extend(edge_warning("learning rate of step 3", rate, &rates));
@@ -166,7 +166,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
             .map(|(of_rate, of_clip)| (of_rate * rate, Some(of_clip * clip)))
             .filter(|pair| noisy.iter().all(|trial| (trial.learning_rate, trial.clip) != *pair))
             .collect();
-        let near = self.step(title, &pairs, Self::noisy_plan)?;
+        let near = self.step(title, &pairs, Self::noisy_case)?;
         let all: Vec<Trial> = noisy.iter().chain(&near).cloned().collect();
         let (best, accuracy) = best_trial(title, &all)?;
         let (rate, clip) = (best.learning_rate, best.clip.unwrap_or(clip));
@@ -228,7 +228,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
     }
 
     /// Returns a case without noise, with the private plan's batches and steps.
-    fn noiseless_plan(&self, learning_rate: f64, clip: Option<f64>) -> Case {
+    fn noiseless_case(&self, learning_rate: f64, clip: Option<f64>) -> Case {
         let mut settings = self.tuning.method.settings().clone();
         settings.learning_rate = Some(learning_rate);
         settings.steps = Some(self.plan.steps());
@@ -242,7 +242,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
 
     /// Returns a case of the method with noise. With public data it has the private plan's noise
     /// multiplier, delta and steps; on the private data it keeps the method's own settings.
-    fn noisy_plan(&self, learning_rate: f64, clip: Option<f64>) -> Case {
+    fn noisy_case(&self, learning_rate: f64, clip: Option<f64>) -> Case {
         let mut method = self.tuning.method.clone();
         let settings = method.settings_mut();
         settings.learning_rate = Some(learning_rate);

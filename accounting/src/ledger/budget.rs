@@ -90,11 +90,11 @@ impl BudgetStatus {
 impl LedgerState {
     /// Returns everything charged, and the accountant for all of it: for the relation that covers
     /// the events, or for one example replaced where the guarantee of a run is stated for that.
-    pub(crate) fn events_and_headline(&self) -> (Vec<Event>, TightestAccountant) {
+    pub(crate) fn events_and_accountant(&self) -> (Vec<Event>, TightestAccountant) {
         self.with_plan(None, None)
     }
 
-    /// Returns the same as [`events_and_headline`](Self::events_and_headline), with a plan and the
+    /// Returns the same as [`events_and_accountant`](Self::events_and_accountant), with a plan and the
     /// relation that its guarantee is stated for.
     fn with_plan(
         &self,
@@ -109,7 +109,7 @@ impl LedgerState {
 
     /// Returns the neighbouring relation of [`total`](Self::total).
     pub fn neighbouring(&self) -> NeighbouringRelation {
-        self.events_and_headline().1.neighbouring()
+        self.events_and_accountant().1.neighbouring()
     }
 
     /// Computes the epsilon of everything charged.
@@ -122,7 +122,7 @@ impl LedgerState {
     /// Upper bound of [`TightestAccountant`] under [`neighbouring`](Self::neighbouring) for all
     /// charged events together.
     pub fn total(&self, delta: Delta) -> Result<PrivacyCost> {
-        let (events, headline) = self.events_and_headline();
+        let (events, headline) = self.events_and_accountant();
         headline.epsilon(&events, delta)
     }
 

@@ -34,7 +34,7 @@ impl LedgerState {
         let like_the_last =
             self.charges().iter().rev().find_map(|run| poisson_parameters(&run.event));
         let (rate, steps) = like_the_last.unwrap_or((1.0, 1));
-        let (events, headline) = self.events_and_headline();
+        let (events, headline) = self.events_and_accountant();
         let found = noise_multiplier_given_prior(
             &events,
             budget.epsilon,

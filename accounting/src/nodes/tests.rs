@@ -103,7 +103,7 @@ fn every_release_lies_between_its_nodes() {
                     assert!(sigmas[part.node] < sigma && sigma < sigmas[part.node + 1]);
                 }
                 // No mixture is known to dominate a step in which an example is replaced.
-                let (_, share) = part.mean_mixture_weight();
+                let (_, share) = part.mixture_count_and_mean_weight();
                 assert!(relation == RELATION || part.exact > 0.0 || share == 1.0, "{part:?}");
             }
             let all = nodes.components(&releases);

@@ -72,7 +72,7 @@ impl ChernoffBound {
 /// Computes ln of the moment of a component. That of a mixture is concave in its share, so
 /// mixtures have at most the moment of as many with their mean share.
 fn ln_moment(component: &Component, nodes: &[f64]) -> f64 {
-    let (between, share) = component.mean_mixture_weight();
+    let (between, share) = component.mixture_count_and_mean_weight();
     let below = nodes[component.node];
     let mut total = component.exact * below;
     if between > 0.0 {
@@ -86,7 +86,7 @@ fn ln_moment(component: &Component, nodes: &[f64]) -> f64 {
 
 /// Computes the mass of a component at infinity.
 fn infinity(component: &Component, nodes: &[f64]) -> f64 {
-    let (between, share) = component.mean_mixture_weight();
+    let (between, share) = component.mixture_count_and_mean_weight();
     let mut total = (component.exact + between * share) * nodes[component.node];
     if between > 0.0 {
         total += between * (1.0 - share) * nodes[component.node + 1];

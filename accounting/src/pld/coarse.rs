@@ -28,7 +28,7 @@ impl CoarseLosses {
     pub fn new(case: &NeighbourCase, direction: Direction, mass: f64) -> Self {
         let mut counts = vec![0.0; case.nodes.len()];
         for component in &case.components {
-            let (between, share) = component.mean_mixture_weight();
+            let (between, share) = component.mixture_count_and_mean_weight();
             counts[component.node] += component.exact + between * share;
             if between > 0.0 {
                 counts[component.node + 1] += between * (1.0 - share);

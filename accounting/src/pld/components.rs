@@ -59,7 +59,7 @@ impl NeighbourCase {
         for component in &self.components {
             counts[component.node] += component.exact;
             if !component.mixtures.is_empty() {
-                counts[component.node + 1] += component.mean_mixture_weight().0;
+                counts[component.node + 1] += component.mixture_count_and_mean_weight().0;
             }
         }
         counts.into_iter().enumerate().filter(|(_, count)| *count > 0.0).collect()

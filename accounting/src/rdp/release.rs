@@ -114,7 +114,7 @@ impl RenyiReleases {
             nodes
         });
         let divergence = |component: &Component| {
-            let (between, share) = component.mean_mixture_weight();
+            let (between, share) = component.mixture_count_and_mean_weight();
             let mut total = component.exact * nodes[component.node];
             if between > 0.0 {
                 total += between

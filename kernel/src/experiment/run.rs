@@ -130,7 +130,7 @@ impl Group {
     /// outcome.
     ///
     /// # Errors
-    /// As [`grid::Experiment::run_watched`] and as the parts of a cluster.
+    /// As [`grid::Experiment::run_with_observer`] and as the parts of a cluster.
     pub fn run(&self, executor: &ExecutorArgs) -> Result<(Option<GridResult>, Outcome)> {
         if self.first.trains_first() {
             if executor.is_cluster() {
@@ -160,7 +160,7 @@ impl Group {
         let model = self.first.untrained(&self.data, Some(0))?;
         let heading = format!("{}: {} on {}", self.cases, model.name(), self.data.name());
         let mut progress = ToStderr::new(heading);
-        let result = self.cases.run_watched(&build, &self.data, &mut progress)?;
+        let result = self.cases.run_with_observer(&build, &self.data, &mut progress)?;
         Ok(Self::ended(result))
     }
 

@@ -226,7 +226,7 @@ fn failures(status: &GridStatus) {
 /// Submits the runs, shows their progress, and collects the result.
 fn watched(grid: &OnBatch, data: &Dataset, build: &dyn ModelFactory) -> Result<GridResult> {
     let mut shown = String::new();
-    grid.run_watched(build, data, &mut |status| {
+    grid.run_with_observer(build, data, &mut |status| {
         let line = status.to_string();
         if line != shown {
             let clear = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };

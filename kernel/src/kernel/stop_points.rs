@@ -41,14 +41,14 @@ fn insertion_points(code: &str) -> Vec<usize> {
     let file = SourceFile::parse(code, Edition::Edition2024).tree();
     file.syntax()
         .descendants()
-        .filter_map(specification_body)
+        .filter_map(stoppable_body)
         .filter(|body| !must_not_unwind(body))
         .filter_map(|body| body.stmt_list()?.l_curly_token())
         .map(|brace| usize::from(brace.text_range().end()))
         .collect()
 }
 
-fn specification_body(node: SyntaxNode) -> Option<ast::BlockExpr> {
+fn stoppable_body(node: SyntaxNode) -> Option<ast::BlockExpr> {
     if let Some(function) = ast::Fn::cast(node.clone()) {
         return function.body().filter(|body| is_recursive(&function, body));
     }

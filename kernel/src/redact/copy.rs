@@ -61,7 +61,7 @@ impl RedactedNotebook {
             if cell["cell_type"] == "code" && sets_seed(&multiline_to_string(&cell["source"])) {
                 copy.seeded_cells.push(place.clone());
             }
-            let mut counts = without_unknown_metadata(cell, &OF_CELL);
+            let mut counts = remove_unknown_metadata(cell, &OF_CELL);
             // Also those of a cell that should have none, or that are not even a list.
             if let Some(before) = cell.get_mut("outputs").map(Value::take) {
                 let before = match before {
@@ -82,7 +82,7 @@ impl RedactedNotebook {
         }
         copy.notebook["cells"] = cells;
         copy.is_unmarked = outputs > 0 && marked == 0;
-        let counts = without_unknown_metadata(&mut copy.notebook, &OF_NOTEBOOK);
+        let counts = remove_unknown_metadata(&mut copy.notebook, &OF_NOTEBOOK);
         if counts != RedactionCounts::default() {
             copy.cells.push(("metadata of the notebook".to_owned(), counts));
         }
@@ -169,7 +169,7 @@ fn sets_seed(source: &str) -> bool {
 
 /// Removes the metadata of a cell or notebook that are not among `known`, and the files attached to
 /// code, which is no place for them.
-fn without_unknown_metadata(holder: &mut Value, known: &[&str]) -> RedactionCounts {
+fn remove_unknown_metadata(holder: &mut Value, known: &[&str]) -> RedactionCounts {
     let mut counts = RedactionCounts::default();
     let is_code = holder["cell_type"] == "code";
     let Some(holder) = holder.as_object_mut() else { return counts };

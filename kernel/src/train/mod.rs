@@ -222,7 +222,7 @@ impl TrainArgs {
         };
         let plan = self.build_plan(&model, data)?;
         if let Some(id) = &self.resumed {
-            lab::check_goes_on(id, &plan, &model, data)?;
+            lab::check_resumes_same_run(id, &plan, &model, data)?;
         }
         note_missing_test_part(data);
         let usual = || format!("{}: {} on {}", plan.method(), model.name(), data.name());

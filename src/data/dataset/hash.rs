@@ -9,7 +9,7 @@ use crate::data::examples::Examples;
 /// little-endian u64, floats and labels as 32 bits, little-endian. For examples in files, the first
 /// line differs, and their scaling and the SHA-256 of each file replace the features; version 2,
 /// because version 1 was that of images which were resized by other rules.
-pub(super) fn hash_training_part(classes: usize, examples: &Examples) -> String {
+pub(super) fn hash_part(classes: usize, examples: &Examples) -> String {
     let mut sha = Sha256::new();
     sha.update(if examples.files().is_some() { b"epsilab file 2\n" } else { b"epsilab data 1\n" });
     let mut integer = |n: usize| sha.update((n as u64).to_le_bytes());

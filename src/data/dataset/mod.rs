@@ -223,7 +223,7 @@ impl Dataset {
 
     /// Returns whether the test part counts as public: it was not split off the training part by
     /// [`split`](Self::split). That no private example is in it is assumed, not checked.
-    pub fn has_public_test(&self) -> bool {
+    pub fn has_separate_test(&self) -> bool {
         !self.inner.about.test_split_off
     }
 
@@ -256,13 +256,13 @@ impl Dataset {
     /// Stored runs are found by it, so its encoding must never change; it starts with a version.
     /// Computed once, on first use.
     pub fn hash(&self) -> &str {
-        self.inner.hash.get_or_init(|| hash::hash_training_part(self.classes(), self.train()))
+        self.inner.hash.get_or_init(|| hash::hash_part(self.classes(), self.train()))
     }
 
     /// Returns the [`hash`](Self::hash) of the test part. An evaluation of a stored run is shown
     /// only for the test part that it was made on.
     pub(crate) fn test_hash(&self) -> &str {
-        self.inner.test_hash.get_or_init(|| hash::hash_training_part(self.classes(), self.test()))
+        self.inner.test_hash.get_or_init(|| hash::hash_part(self.classes(), self.test()))
     }
 
     /// Returns a hash of the raw data, which names the privacy ledger of the people in it: of all

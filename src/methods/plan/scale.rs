@@ -42,7 +42,7 @@ impl Plan {
     pub fn scale(&self, k: impl Into<f64>) -> Result<Scaled<Self>> {
         let scaled = self.scaled_by(k.into())?;
         let same = scaled.expected_batch_size() == self.expected_batch_size();
-        let changes = if same { Vec::new() } else { self.changes_to(&scaled) };
+        let changes = if same { Vec::new() } else { self.describe_changes(&scaled) };
         Ok(Scaled { scaled, changes })
     }
 
@@ -91,13 +91,14 @@ impl Plan {
         let of_privacy = self.privacy.iter().flat_map(|privacy| {
             let (noise, clip) = (&privacy.noise_schedule, &privacy.clip_schedule);
             [
-                (noise.counts_epochs(), "noise_schedule", noise.to_string()),
-                (clip.counts_epochs(), "clip_schedule", clip.to_string()),
+                (noise.is_epoch_based(), "noise_schedule", noise.to_string()),
+                (clip.is_epoch_based(), "clip_schedule", clip.to_string()),
             ]
         });
         let of_rate = (rate.is_epoch_based(), "learning_rate_schedule", rate.to_string());
         let mut schedules = of_privacy.chain([of_rate]);
-        let Some((_, name, schedule)) = schedules.find(|(counts_epochs, ..)| *counts_epochs) else {
+        let Some((_, name, schedule)) = schedules.find(|(is_epoch_based, ..)| *is_epoch_based)
+        else {
             return Ok(());
         };
         let why = "it counts epochs, and in k times as large batches an epoch has 1/k as many \
@@ -107,7 +108,7 @@ impl Plan {
     }
 
     /// Describes the changes that another plan makes.
-    fn changes_to(&self, scaled: &Self) -> Vec<String> {
+    fn describe_changes(&self, scaled: &Self) -> Vec<String> {
         let batches = [scaled, self].map(|plan| format_count(plan.expected_batch_size()));
         let k =
             RoundedNearest(scaled.expected_batch_size() as f64 / self.expected_batch_size() as f64);

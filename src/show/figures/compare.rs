@@ -1,7 +1,7 @@
 //! Comparison of the accountants: epsilon by each of them, with the reasons for the differences.
 
 use super::sweep::{accountant_label, epsilon_points, geomspace};
-use super::{colour, describe_events, some_events, sorted};
+use super::{check_events, colour, describe_events, sorted};
 use crate::methods::Plan;
 use crate::privacy::{
     Accountant, Conversion, Delta, Event, Gdp, GdpClt, Pld, PrivacyCost, Rdp, TightestAccountant,
@@ -67,7 +67,7 @@ impl From<&Run> for Releases {
 pub fn epsilon_vs_delta(releases: impl Into<Releases>) -> Result<Chart> {
     let Releases { events, delta } = releases.into();
     delta.check()?;
-    some_events(&events)?;
+    check_events(&events)?;
     build_chart(&events, delta, &compared_accountants(&events))
 }
 
@@ -143,7 +143,7 @@ fn build_chart(
 /// accountant can account for the events.
 pub fn accountant_comparison(events: &[Event], delta: Delta) -> Result<Table> {
     delta.check()?;
-    some_events(events)?;
+    check_events(events)?;
     let relation = TightestAccountant::for_events(events).neighbouring();
     let mut answers: Vec<(String, privacy::Result<PrivacyCost>)> =
         compare_accountants(events, delta, relation)

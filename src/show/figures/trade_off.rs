@@ -1,7 +1,7 @@
 //! The trade-off curve of membership inference attacks.
 
 use super::sweep::geomspace;
-use super::{colour, describe_events, some_events};
+use super::{check_events, colour, describe_events};
 use crate::Result;
 use crate::privacy::{Accountant, Event, TightestAccountant, TradeOff};
 use crate::show::{Chart, Coverage, Panel, Series};
@@ -27,7 +27,7 @@ use crate::show::{Chart, Coverage, Panel, Series};
 /// As [`TradeOff`], for one added or removed example; for one that is zeroed out if the releases
 /// are on disjoint batches.
 pub fn trade_off(events: &[Event]) -> Result<Chart> {
-    some_events(events)?;
+    check_events(events)?;
     let relation = TightestAccountant::for_events(events).neighbouring();
     let bound = TradeOff::from_events(events, relation)?;
     Ok(trade_off_curve(&bound).note(describe_events(events)))

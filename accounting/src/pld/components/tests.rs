@@ -37,7 +37,7 @@ fn few_multipliers_are_kept_and_many_are_bounded_on_both_sides() {
         // decreased. The mean of 1 / sigma in a mixture is no smaller than that of the step.
         let mu = |node: usize| 1.0 / pairs(&many.nodes[node]).next().unwrap().sigma;
         let above = |part: &Component| {
-            let (count, share) = part.mean_mixture_weight();
+            let (count, share) = part.mixture_count_and_mean_weight();
             let mixtures = if count > 0.0 {
                 count * (share * mu(part.node) + (1.0 - share) * mu(part.node + 1))
             } else {
