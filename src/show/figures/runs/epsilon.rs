@@ -76,7 +76,7 @@ pub fn pareto(points: &[RunPoint]) -> Result<Chart> {
 ///     epsilon: Some(epsilon),
 ///     target: Some(epsilon),
 ///     accuracy,
-///     about: String::new(),
+///     tooltip: String::new(),
 ///     coverage: Coverage::TestPart,
 /// };
 /// let points = [point(1.0, 0.93), point(3.0, 0.95), point(3.0, 0.97)]; // or result.run_points()
