@@ -203,7 +203,8 @@ impl Grid {
         self.experiment()?.run(model, data)
     }
 
-    /// Trains every run that is not stored yet, with an observer, as [`Experiment::run_with_observer`].
+    /// Trains every run that is not stored yet, with an observer, as
+    /// [`Experiment::run_with_observer`].
     ///
     /// # Errors
     /// As [`check`](Self::check) and [`Experiment::run`].

@@ -25,7 +25,8 @@ pub(super) const TAIL_WORDS: usize = 8;
 
 /// Computes the Box-Muller transform: pairs √(-2 ln u)·(sin v, cos v) of standard normal values,
 /// from uniform u and v. Every [`BLOCK_BYTES`] of `bytes` give [`NORMALS_PER_BLOCK`] values of
-/// `out`, sines first. `extension` returns the words that extend the radius of a pair, by its index.
+/// `out`, sines first. `extension` returns the words that extend the radius of a pair, by its
+/// index.
 pub(super) fn normals(bytes: &[u8], out: &mut [f64], extension: impl Fn(u64) -> [u64; TAIL_WORDS]) {
     if !transform(bytes, out) {
         return;
