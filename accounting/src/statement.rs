@@ -115,7 +115,7 @@ pub fn caveats(epsilon: f64, delta: Delta, examples: usize) -> Vec<String> {
 /// Epsilon is rounded up, never down.
 ///
 /// # Guarantee
-/// The text claims no more than the facts: with [`Badge::None`] or an infinite epsilon it says that
+/// The text claims no more than the facts: with [`Badge::NoGuarantee`] or an infinite epsilon it says that
 /// nothing is guaranteed, in study mode it says that the guarantee is suspended.
 pub fn statement(facts: &GuaranteeFacts) -> String {
     let epsilon = RoundedUp(facts.epsilon);

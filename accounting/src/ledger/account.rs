@@ -30,7 +30,7 @@ pub struct ChargeRecord {
     /// Whether the run has ended and was closed.
     pub closed: bool,
     /// Whether the correction took steps off the plan. Such a charge holds under the condition
-    /// [`STOPPING`](crate::STOPPING).
+    /// [`STOPPING_ASSUMPTION`](crate::STOPPING_ASSUMPTION).
     pub stopped_early: bool,
     /// The note of the correction.
     pub closing_note: String,

@@ -33,7 +33,7 @@ use crate::{Error, ErrorKind, Result};
 /// None. Nothing bounds one example's contribution, and the scale of the noise is computed from the
 /// same private batch. Where all other gradients are zero, the release is noise with the example
 /// and exactly zero without it, which is infinite epsilon. The epsilon that the paper claims
-/// ([`MethodDescriptor::claim`]) is not valid; accountants refuse the method, and a budget refuses
+/// ([`MethodDescriptor::published_claim`]) is not valid; accountants refuse the method, and a budget refuses
 /// its runs.
 ///
 /// # Defaults
