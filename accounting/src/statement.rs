@@ -115,8 +115,8 @@ pub fn caveats(epsilon: f64, delta: Delta, examples: usize) -> Vec<String> {
 /// Epsilon is rounded up, never down.
 ///
 /// # Guarantee
-/// The text claims no more than the facts: with [`Badge::NoGuarantee`] or an infinite epsilon it says that
-/// nothing is guaranteed, in study mode it says that the guarantee is suspended.
+/// The text claims no more than the facts: with [`Badge::NoGuarantee`] or an infinite epsilon it
+/// says that nothing is guaranteed, in study mode it says that the guarantee is suspended.
 pub fn statement(facts: &GuaranteeFacts) -> String {
     let epsilon = RoundedUp(facts.epsilon);
     let delta = facts.delta;

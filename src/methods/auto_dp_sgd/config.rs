@@ -33,8 +33,8 @@ use crate::{Error, ErrorKind, Result};
 /// None. Nothing bounds one example's contribution, and the scale of the noise is computed from the
 /// same private batch. Where all other gradients are zero, the release is noise with the example
 /// and exactly zero without it, which is infinite epsilon. The epsilon that the paper claims
-/// ([`MethodDescriptor::published_claim`]) is not valid; accountants refuse the method, and a budget refuses
-/// its runs.
+/// ([`MethodDescriptor::published_claim`]) is not valid; accountants refuse the method, and a
+/// budget refuses its runs.
 ///
 /// # Defaults
 /// Scale 1, batches of 64, 100 epochs, step decay of the noise (0.99 every 10 epochs), AdamW with
