@@ -80,8 +80,7 @@ impl Gradients {
         values.map(|&v| f64::from(v).powi(2)).sum::<f64>().sqrt()
     }
 
-    /// Converts to the gradients that a Burn optimizer takes, on `device`; used by
-    /// [`step`](super::step).
+    /// Converts to the gradients that a Burn optimizer takes, on `device`.
     pub(crate) fn to_params(&self, device: &Device) -> GradientsParams {
         let mut params = GradientsParams::new();
         for entry in &self.entries {

@@ -30,7 +30,7 @@ pub(super) struct NeighbourCase {
     pub nodes: Arc<[Mixture]>,
     pub components: Vec<Component>,
     /// Whether steps may be replaced by mixtures of nodes, or rounded to them
-    /// ([`NoiseGrid::merge`]). A finer grid then tightens nothing.
+    /// ([`NoiseGrid::has_mixtures`]). A finer grid then tightens nothing.
     pub has_mixtures: bool,
 }
 

@@ -192,7 +192,7 @@ pub(super) enum NormMethod {
 ///
 /// There are two kinds of parameters. The per-example gradients of small ones (biases, gains) are
 /// written during the backward pass. Those of large ones are either not formed
-/// ([`NormMethod::Ghost`]) or formed for one example at a time ([`NormMethod::Instance`]).
+/// ([`NormMethod::Ghost`]) or formed for one example at a time ([`NormMethod::Instantiated`]).
 pub(super) trait Op: Send + Sync {
     /// Returns a description of the computation for display.
     fn describe(&self) -> String;
