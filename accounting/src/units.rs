@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::digits::Readable;
 use crate::{Error, Result};
 
-/// Declares a checked parameter: a transparent `f64` with a name, a valid range and error texts.
+/// Declares a parameter that can be checked: a transparent `f64` with a name, a valid range and
+/// error texts. `From` checks nothing.
 macro_rules! checked_number {
     ($(#[$doc:meta])* $type:ident, $name:literal, $holds:expr, $why:literal, $fix:literal) => {
         $(#[$doc])*

@@ -432,6 +432,9 @@ fn resume(id: String, command: Vec<OsString>) -> Result<ExitCode> {
     }
 }
 
+#[cfg(all(test, feature = "notebook"))]
+mod page_tests;
+
 #[cfg(test)]
 mod tests {
     use super::*;

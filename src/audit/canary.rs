@@ -126,15 +126,16 @@ impl CanaryNetwork {
         bound: Option<&dyn Bound>,
         selected: Option<&CoordinateWeights>,
     ) -> Result<Canary> {
-        let feature = self.selected_feature(selected);
+        let feature = self.canary_feature(selected);
         let batch = self.batch(&[], Some(feature))?;
         let unclipped = ClipRule::unclipped();
         let bound = bound.unwrap_or(&unclipped);
         Ok(Canary { feature, direction: self.direction_of(&batch, bound, selected)? })
     }
 
-    /// Returns the first feature with two selected weights, or else the first with one, or else 0.
-    fn selected_feature(&self, selected: Option<&CoordinateWeights>) -> usize {
+    /// Returns the feature of the canary: the first with two selected weights (one for each class),
+    /// else the first with one, else 0. The last two features are those of the other examples.
+    fn canary_feature(&self, selected: Option<&CoordinateWeights>) -> usize {
         let Some(weights) = selected.and_then(|weights| weights.entries().first()) else {
             return 0;
         };

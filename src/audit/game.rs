@@ -44,8 +44,8 @@ pub(super) struct TrainingGame {
 }
 
 impl TrainingGame {
-    /// Creates the game of a plan. `stages` are those of the claim. `selections` says whether it
-    /// matters which coordinates are released.
+    /// Creates the game of a plan. `stages` are those of the claim. `selections` says whether the
+    /// attacks also use which coordinates are released.
     ///
     /// # Errors
     /// As the plan's bound and making the mask.

@@ -25,7 +25,7 @@ impl SnipMaskGame {
     /// Creates the game of DP-SNIP with this clip norm and noise multiplier on `others` examples.
     ///
     /// # Errors
-    /// As making the data.
+    /// As making the data, the canary and the model.
     pub(super) fn new(
         snip: DpSnip,
         (clip, sigma): (f64, NoiseMultiplier),

@@ -31,7 +31,7 @@ impl Run {
     /// # Errors
     /// `MissingData` if the data have no test part; as [`Model::predict`].
     pub fn predictions(&self, data: &Dataset) -> Result<Predictions> {
-        predictions(&self.model(), evaluation_coverage(self, data), data)
+        predictions(&self.model(), run_label(self, data), data)
     }
 
     /// Returns the confusion matrix of the test part: for each true class, the number of examples
@@ -54,7 +54,7 @@ impl Run {
     /// # Errors
     /// As [`predictions`](Self::predictions).
     pub fn confusion_matrix(&self, data: &Dataset) -> Result<ConfusionMatrix> {
-        confusion_matrix(&self.model(), evaluation_coverage(self, data), data)
+        confusion_matrix(&self.model(), run_label(self, data), data)
     }
 
     /// Returns the accuracy of each class of the test part, with Wilson intervals of 95 %.
@@ -90,7 +90,7 @@ impl Model {
     /// # Errors
     /// As [`Run::predictions`].
     pub fn predictions(&self, data: &Dataset) -> Result<Predictions> {
-        predictions(self, of_model(self, data), data)
+        predictions(self, model_label(self, data), data)
     }
 
     /// Returns the confusion matrix of the test part, as [`Run::confusion_matrix`].
@@ -101,7 +101,7 @@ impl Model {
     /// # Errors
     /// As [`Run::predictions`].
     pub fn confusion_matrix(&self, data: &Dataset) -> Result<ConfusionMatrix> {
-        confusion_matrix(self, of_model(self, data), data)
+        confusion_matrix(self, model_label(self, data), data)
     }
 
     /// Returns the accuracy of each class of the test part, as [`Run::class_accuracy`].
@@ -162,16 +162,16 @@ fn test_coverage(data: &Dataset) -> Coverage {
 }
 
 /// Name and coverage of an evaluation.
-type About = (String, Coverage);
+type EvaluationLabel = (String, Coverage);
 
 /// Returns name and coverage of an evaluation of a run on the test part of `data`.
-fn evaluation_coverage(run: &Run, data: &Dataset) -> About {
+fn run_label(run: &Run, data: &Dataset) -> EvaluationLabel {
     let name = format!("{} on {}", run.plan().method(), data.name());
     (name, run_model_coverage(run).max(test_coverage(data)))
 }
 
 /// Returns name and coverage of an evaluation of a model on the test part of `data`.
-fn of_model(model: &Model, data: &Dataset) -> About {
+fn model_label(model: &Model, data: &Dataset) -> EvaluationLabel {
     let name = format!("{} on {}", model.name(), data.name());
     (name, model_coverage(model).max(test_coverage(data)))
 }
@@ -187,7 +187,11 @@ fn check_test(data: &Dataset) -> Result<()> {
         .fix("split one off before training: let data = data.split(0.8, 1)?"))
 }
 
-fn predictions(model: &Model, (name, coverage): About, data: &Dataset) -> Result<Predictions> {
+fn predictions(
+    model: &Model,
+    (name, coverage): EvaluationLabel,
+    data: &Dataset,
+) -> Result<Predictions> {
     check_test(data)?;
     let verdicts = model.predict_with_losses(data.test())?.into_iter().enumerate();
     let row = |(example, verdict): (usize, crate::nn::ClassPrediction)| {
@@ -205,7 +209,11 @@ fn predictions(model: &Model, (name, coverage): About, data: &Dataset) -> Result
     Ok(Predictions::new(name, data, verdicts.map(row).collect(), coverage))
 }
 
-fn confusion_matrix(model: &Model, about: About, data: &Dataset) -> Result<ConfusionMatrix> {
+fn confusion_matrix(
+    model: &Model,
+    about: EvaluationLabel,
+    data: &Dataset,
+) -> Result<ConfusionMatrix> {
     check_test(data)?;
     // The model may know more classes than the data have.
     let names = (0..model.classes().max(data.classes()))

@@ -60,6 +60,6 @@ pub use saliency::{Saliency, SaliencyTensor};
 pub(crate) use selection_log::SelectionRecorder;
 pub use selection_log::{SelectionLog, SelectionLogTensor};
 pub use signal::{SignalNoise, SignalPoint, SignalSettings};
-pub(crate) use snip::check_inputs as check_snip;
+pub(crate) use snip::check_model_and_examples as check_snip;
 pub use snip::{DpSnip, Snip};
 pub use synflow::Synflow;

@@ -410,7 +410,8 @@ impl Plan {
     pub fn prepare_model(&self, model: &Model) -> Result<Model> {
         self.prepare_network(model.network()).map(|network| model.with_same_parameters(network))
     }
-    /// Returns the network of [`prepare_model`](Self::prepare_model).
+    /// Returns `network` as the plan trains it: with the layers that the method adds, such as the
+    /// clips of backpropagation clipping.
     ///
     /// # Errors
     /// As [`prepare_model`](Self::prepare_model).

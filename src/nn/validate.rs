@@ -177,7 +177,7 @@ const MIXED_BY_COUNT: &str = "an example's logits or gradient change with the si
 /// of its own.
 ///
 /// Batches of one size are computed alike, so results must be equal bit for bit. `zeros` are the
-/// logits of a constant example among others like it.
+/// logits of an example of zeros in a batch of such.
 fn find_batch_dependence(
     of: Subject,
     classes: usize,

@@ -61,7 +61,7 @@ impl BatchTensor {
         }
     }
 
-    /// Returns the activations as sequences, `[batch, time, features]`.
+    /// Converts the activations to sequences `[batch, time, features]`.
     ///
     /// Plain features become sequences of one step, and images sequences of their pixels with
     /// `channels` features.

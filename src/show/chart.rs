@@ -242,8 +242,8 @@ impl Panel {
         self
     }
 
-    /// Formats values, which are fractions of one, as percent; the axis stays within 0 % and 100
-    /// %.
+    /// Formats values, which are fractions of one, as percent. A linear axis is extended to ticks
+    /// within 0 % and 100 % if the values are.
     pub fn percent(self) -> Self {
         Self { unit: Unit::Percent, ..self }
     }

@@ -175,8 +175,8 @@ pub(crate) fn run_summary_line(curve: &RunSnapshot) -> String {
     parts.join("  ")
 }
 
-/// Returns the run as a bundle whose text starts with its line of numbers. A frame of a live
-/// display (`is_last` false) goes without PNG.
+/// Returns the chart of the run as a bundle, whose text starts with the summary line. A frame of a
+/// live display (`is_last` false) goes without PNG.
 pub fn run_bundle(title: &str, curve: &RunSnapshot, is_last: bool) -> MimeBundle {
     let chart = run_chart(title, curve);
     let mut bundle = if is_last { chart.bundle() } else { chart.live_bundle() };

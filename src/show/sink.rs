@@ -127,7 +127,7 @@ pub(super) fn frame_interval() -> Duration {
 }
 
 /// Returns whether the current sink replaces the frames of a live display, rather than listing
-/// them.
+/// them. False while output is captured.
 pub(super) fn replaces_frames() -> bool {
     !is_capturing() && with_sink(|sink| !matches!(sink, Sink::Evcxr | Sink::Terminal))
 }

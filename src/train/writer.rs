@@ -95,8 +95,8 @@ impl<'a> CheckpointWriter<'a> {
         Ok(state)
     }
 
-    /// Writes a checkpoint where one is due. If it can't be written, the run goes on, and the last
-    /// one stays in place.
+    /// Writes a checkpoint if one is due and steps are left. If it can't be written, the run goes
+    /// on, and the last one stays in place.
     ///
     /// # Errors
     /// `Device` if the device has failed.

@@ -75,7 +75,7 @@ impl<M: Method + Clone> Tuning<M> {
         Self { learning_rates: rates.into_iter().collect(), ..self }
     }
 
-    /// Sets the clip norms of step 2; 0.03 to 10 by default.
+    /// Sets the clip norms that step 2 tries; 0.03 to 10 by default.
     pub fn clips(self, clips: impl IntoIterator<Item = f64>) -> Self {
         Self { clips: clips.into_iter().collect(), ..self }
     }

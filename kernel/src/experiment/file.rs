@@ -156,7 +156,8 @@ impl Experiments {
         Ok(self)
     }
 
-    /// Returns names, numbers of runs and titles, a line for each experiment.
+    /// Returns a table as text: name, cases x seeds and title of each experiment, and the total
+    /// number of runs below.
     pub fn list(&self) -> String {
         let width = self.0.iter().map(|e| e.name.len()).max().unwrap_or(0);
         let line = |e: &Experiment| {

@@ -64,7 +64,7 @@ pub struct Group {
     cases: grid::Experiment,
 }
 
-/// The end of the training of a group.
+/// How the training of a group ended.
 pub enum Outcome {
     /// All runs that can be trained have ended.
     Finished,

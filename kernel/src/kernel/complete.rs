@@ -203,7 +203,7 @@ impl CompletionContext {
                     }
                 })
             }
-            Self::Path(parent) => visibility.is_usable_in(parent, name).then_some(1),
+            Self::Path(parent) => visibility.is_item_usable(parent, name).then_some(1),
             Self::Other => Some(1),
         }
     }

@@ -118,7 +118,7 @@ impl Kernel {
             Ok(Request::KernelInfo) => ("kernel_info_reply", kernel_info()),
             // Old clients send the shutdown request on this socket.
             Ok(Request::Shutdown(asked)) => {
-                self.shut_down(Channel::Shell, &message, asked.restart).await;
+                self.reply_to_shutdown(Channel::Shell, &message, asked.restart).await;
                 return true;
             }
             other => {
@@ -153,7 +153,7 @@ impl Kernel {
                 self.reply(Channel::Control, &message, "interrupt_reply", ok);
             }
             Ok(Request::Shutdown(asked)) => {
-                self.shut_down(Channel::Control, &message, asked.restart).await;
+                self.reply_to_shutdown(Channel::Control, &message, asked.restart).await;
                 return true;
             }
             other => self.reply_unsupported(Channel::Control, &message, other),
@@ -188,7 +188,9 @@ impl Kernel {
         self.context.sender.publish_status(Some(message), "idle");
     }
 
-    async fn shut_down(&self, channel: Channel, message: &JupyterMessage, restart: bool) {
+    /// Replies to a request to shut down, and waits until the sockets have sent the reply. The
+    /// caller then stops.
+    async fn reply_to_shutdown(&self, channel: Channel, message: &JupyterMessage, restart: bool) {
         let content = json!({ "status": "ok", "restart": restart });
         self.context.sender.publish(Some(message), "shutdown_reply", content.clone());
         self.reply(channel, message, "shutdown_reply", content);

@@ -92,7 +92,7 @@ fn has_custom_format() -> bool {
 /// Cell that is ready to be compiled.
 struct PreparedCell {
     code: String,
-    /// Code with stop points and plain values, if it has any.
+    /// Code with safepoints and the display of plain values, if it has either.
     extended: Option<String>,
     has_safepoints: bool,
 }

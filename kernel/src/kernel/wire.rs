@@ -43,7 +43,7 @@ pub fn read_connection(path: &Path) -> Result<ConnectionInfo> {
     Ok(info)
 }
 
-/// Socket that a reply goes to.
+/// Socket for requests and their replies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Channel {
     /// Cells, completion and inspection.

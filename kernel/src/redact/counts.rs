@@ -21,7 +21,7 @@ const KINDS: [(&str, &str, &str); 6] = [
 pub struct RedactionCounts([usize; KINDS.len()]);
 
 impl RedactionCounts {
-    /// Counts the removal from one output.
+    /// Adds what was removed from one output: text by its lines, anything else as one.
     pub fn add(&mut self, removed: Removal) {
         // The place in the list of kinds.
         let (kind, count) = match removed {

@@ -138,7 +138,7 @@ impl InitialModelArgs {
         match self.load_public_data()? {
             None => self.build_initial(data, data, seed),
             Some(public) => {
-                self.check_public_data(&public, data)?;
+                self.check_pretraining_data(&public, data)?;
                 transfer_to(&self.build_initial(&public, data, seed)?, data, seed)
             }
         }
@@ -169,7 +169,7 @@ impl InitialModelArgs {
         let Some(public) = self.load_public_data()? else {
             return self.untrained_model(data, seed).map(Continue);
         };
-        self.check_public_data(&public, data)?;
+        self.check_pretraining_data(&public, data)?;
         let model = self.build_initial(&public, data, Some(PRETRAINING_SEED))?;
         let epochs = self.pretraining_epochs();
         let method = recipes::pretraining().seed(PRETRAINING_SEED).epochs(epochs);
@@ -222,8 +222,9 @@ impl InitialModelArgs {
         Ok(Some(read()?.assumed_public()))
     }
 
-    /// Returns an error for data of `--pretrain-on` that can't be the start for those of the run.
-    fn check_public_data(&self, public: &Dataset, data: &Dataset) -> Result<()> {
+    /// Checks that the data of `--pretrain-on` are not those of the run, and that texts have the
+    /// same vocabulary.
+    fn check_pretraining_data(&self, public: &Dataset, data: &Dataset) -> Result<()> {
         let name = self.pretrain_on.as_deref().unwrap_or_default();
         let refused =
             |why: String, fix: &str| Err(Error::setting("--pretrain-on", name, why).fix(fix));

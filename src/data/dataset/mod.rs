@@ -33,7 +33,7 @@ pub struct Dataset {
 
 #[derive(Clone)]
 pub(super) struct Inner {
-    pub(super) about: About,
+    pub(super) about: DatasetMetadata,
     train: Examples,
     test: Examples,
     /// The vocabulary of the token ids of a text data set.
@@ -47,7 +47,7 @@ pub(super) struct Inner {
 
 /// Properties of a data set that are known without looking at its examples.
 #[derive(Clone, Default, Serialize, Deserialize)]
-pub(super) struct About {
+pub(super) struct DatasetMetadata {
     name: String,
     source: String,
     class_names: Vec<String>,
@@ -66,7 +66,7 @@ pub(super) struct About {
 #[derive(Serialize, Deserialize)]
 pub(super) struct Attributes {
     #[serde(flatten)]
-    about: About,
+    about: DatasetMetadata,
     hash: String,
     test_hash: String,
     cuts: [u8; 32],
@@ -80,7 +80,7 @@ impl Attributes {
     }
 }
 
-/// Method of computing the origin of a data set.
+/// The origin of a data set, a hash that names its ledger, or how it is computed.
 #[derive(Clone)]
 enum Origin {
     /// Hash of the data set itself.
@@ -101,10 +101,14 @@ impl Dataset {
         test: Examples,
     ) -> Self {
         let (name, source) = (name.into(), source.into());
-        Self::from_parts(About { name, source, class_names, ..About::default() }, train, test)
+        Self::from_parts(
+            DatasetMetadata { name, source, class_names, ..DatasetMetadata::default() },
+            train,
+            test,
+        )
     }
 
-    fn from_parts(about: About, train: Examples, test: Examples) -> Self {
+    fn from_parts(about: DatasetMetadata, train: Examples, test: Examples) -> Self {
         let (hash, test_hash) = (OnceLock::new(), OnceLock::new());
         let (vocabulary, cuts, origin) = (None, [0; 32], Origin::OwnHash);
         Self {

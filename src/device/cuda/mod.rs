@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 
 use super::installation::CudaInstallation;
 
-/// Looks for the driver, GPUs, NVRTC and headers, and configures CubeCL to use them.
+/// Looks for the driver, GPUs, NVRTC and headers, and configures CubeCL to use them (sets
+/// `CUDA_PATH`).
 pub(super) fn detect() -> CudaInstallation {
     let mut found = CudaInstallation { compiled_in: true, ..CudaInstallation::default() };
     let Some(driver) = driver::query() else { return found };

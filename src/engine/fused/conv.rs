@@ -7,7 +7,7 @@ mod norms;
 mod patches;
 
 use self::algorithm::ConvAlgorithm;
-use self::patches::PatchConv;
+use self::patches::Im2colConv;
 use super::activation::FusedActivation;
 use super::direct::DirectConv;
 use super::layout::{PackedLayout, ParameterSlot};
@@ -20,7 +20,7 @@ use crate::nn::Conv2dSpec;
 use crate::nn::kernels::Im2col;
 
 pub(super) struct Conv {
-    patches: PatchConv,
+    patches: Im2colConv,
     algorithm: ConvAlgorithm,
     slots: Vec<ParameterSlot>,
     /// Bias per output channel; empty without a bias.
@@ -57,7 +57,7 @@ impl Conv {
     ) -> Self {
         let out = spec.channels_out;
         let geometry = Im2col::channels_last(&spec.geometry(size));
-        let patches = PatchConv::new(geometry, spec.groups, out);
+        let patches = Im2colConv::new(geometry, spec.groups, out);
         let weight_len = patches.weight_len();
         let layout = PackedLayout::ConvKernel {
             groups: spec.groups,

@@ -32,7 +32,7 @@ impl Op for Identity {
     }
 }
 
-/// Flattens images in Burn's order, channel by channel.
+/// Layer that flattens channels-last values in Burn's order, channel by channel.
 pub(super) struct Flatten {
     pub(super) positions: usize,
     pub(super) channels: usize,

@@ -13,7 +13,7 @@ mod sensitivities;
 
 pub use plain::Snip;
 pub use private::DpSnip;
-pub(crate) use sensitivities::check_inputs;
+pub(crate) use sensitivities::check_model_and_examples;
 
 #[cfg(test)]
 mod tests;

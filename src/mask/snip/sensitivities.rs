@@ -34,7 +34,7 @@ impl ConnectionSensitivities {
     /// sum, for one release, and depends on the chunk size only by f32 rounding.
     ///
     /// # Errors
-    /// As [`check_inputs`]; errors of reading the examples.
+    /// As [`check_model_and_examples`]; errors of reading the examples.
     pub(super) fn compute(
         model: &Model,
         examples: &Examples,
@@ -42,7 +42,7 @@ impl ConnectionSensitivities {
         dropout: u64,
         chunk: usize,
     ) -> Result<Self> {
-        check_inputs(model, examples)?;
+        check_model_and_examples(model, examples)?;
         let network = model.network();
         // The norm of θ ⊙ g is the norm of g with weights θ². Squares that underflow become weight
         // 0, which excludes the coordinate from norm and sum alike.
@@ -99,12 +99,12 @@ fn prunable_weights(network: &Network, weight: impl Fn(f32) -> f32) -> Result<Co
     CoordinateWeights::new(network, weights)
 }
 
-/// Checks that the sensitivities of model and examples can be summed, before anything is charged.
+/// Checks, before anything is charged, that SNIP can score the model and that the examples fit it.
 ///
 /// # Errors
 /// `Model` if the model can't be trained privately, has no prunable weight, or has parameters
 /// beyond 1e6; `Setting` if there is no example, or if model and examples do not fit.
-pub(crate) fn check_inputs(model: &Model, examples: &Examples) -> Result<()> {
+pub(crate) fn check_model_and_examples(model: &Model, examples: &Examples) -> Result<()> {
     model.validate()?;
     let network = model.network();
     if prunable(network, false).is_empty() {

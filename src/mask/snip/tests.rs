@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::noise::NoiseSpec;
 use super::private::noise_seed;
-use super::sensitivities::{CHUNK, ConnectionSensitivities, check_inputs};
+use super::sensitivities::{CHUNK, ConnectionSensitivities, check_model_and_examples};
 use super::*;
 use crate::data::{self, Dataset, Examples};
 use crate::engine::{ClipRule, CoordinateWeights, GaussianNoise, Gradients};
@@ -409,7 +409,7 @@ fn too_large_parameters_are_refused() -> Result<()> {
         let network = Network::build(&[2], &specs, |_, shape, _| {
             (0..shape.iter().product()).map(|i| if i == 1 { largest } else { 0.1 }).collect()
         })?;
-        let checked = check_inputs(&model.with_network(network), data.train());
+        let checked = check_model_and_examples(&model.with_network(network), data.train());
         assert_eq!(checked.is_ok(), fine, "{largest}: {checked:?}");
         if let Err(error) = checked {
             assert_eq!(error.kind(), ErrorKind::Model);

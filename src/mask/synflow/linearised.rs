@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::conv::Convolution;
-use super::sums::Sums;
+use super::sums::FixedLinearMap;
 use crate::Result;
 use crate::mask::saliency::SaliencyTensor;
 use crate::nn::{LayerSpec, Model, Parameter, ResidualSpec, Window};
@@ -45,8 +45,8 @@ pub(super) enum Op {
     Linear { weight: usize, inputs: usize, outputs: usize },
     /// A 2D convolution.
     Conv { weight: usize, conv: Convolution },
-    /// Sums of inputs.
-    Sums(Sums),
+    /// FixedLinearMap of inputs.
+    FixedLinearMap(FixedLinearMap),
     /// Product of each run of `run` values and one factor, cycling through the factors.
     Scale { factors: Vec<f64>, run: usize },
     /// The constant 1 for every output.
@@ -159,14 +159,23 @@ impl OpBuilder {
             LayerSpec::MaxPool2d(spec) => ops.push(pooling(spec.kernel, spec.stride, input)),
             LayerSpec::AvgPool2d(spec) => ops.push(pooling(spec.kernel, spec.stride, input)),
             LayerSpec::GlobalAvgPool => {
-                ops.push(Op::Sums(Sums::means(size(input), size(&input[1..]), 1)));
+                ops.push(Op::FixedLinearMap(FixedLinearMap::means(
+                    size(input),
+                    size(&input[1..]),
+                    1,
+                )));
             }
             LayerSpec::ZeroPad2d(sides) => {
-                let sums = Sums::padding([input[0], input[1], input[2]], *sides, size(output));
-                ops.push(Op::Sums(sums));
+                let sums =
+                    FixedLinearMap::padding([input[0], input[1], input[2]], *sides, size(output));
+                ops.push(Op::FixedLinearMap(sums));
             }
             LayerSpec::MeanOverTime => {
-                ops.push(Op::Sums(Sums::means(size(input), input[0], input[1])));
+                ops.push(Op::FixedLinearMap(FixedLinearMap::means(
+                    size(input),
+                    input[0],
+                    input[1],
+                )));
             }
             LayerSpec::Embedding(_) => {
                 self.skip_unscored(spec);
@@ -174,8 +183,8 @@ impl OpBuilder {
             }
             LayerSpec::Lstm(_) => {
                 self.skip_unscored(spec);
-                ops.push(Op::Sums(Sums::means(size(input), input[1], 1)));
-                ops.push(Op::Sums(Sums::repeated(input[0], output[1])));
+                ops.push(Op::FixedLinearMap(FixedLinearMap::means(size(input), input[1], 1)));
+                ops.push(Op::FixedLinearMap(FixedLinearMap::repeat(input[0], output[1])));
             }
             LayerSpec::Residual(ResidualSpec { body, shortcut }) => {
                 let body = self.read_all(body, &mut input.to_vec())?;
@@ -231,5 +240,5 @@ impl OpBuilder {
 /// Creates average pooling, for images of shape `input`.
 fn pooling(kernel: [usize; 2], stride: [usize; 2], input: &[usize]) -> Op {
     let window = Window::pooling([input[0], input[1], input[2]], kernel, stride);
-    Op::Sums(Sums::pooling(&window))
+    Op::FixedLinearMap(FixedLinearMap::pooling(&window))
 }

@@ -53,7 +53,7 @@ impl Pass<'_> {
                 self.inputs.push(x);
                 y
             }
-            Op::Sums(sums) => sums.forward(&x),
+            Op::FixedLinearMap(sums) => sums.forward(&x),
             Op::Scale { factors, run } => {
                 scale(&mut x, factors, *run);
                 x
@@ -86,7 +86,7 @@ impl Pass<'_> {
                 let x = self.inputs.pop().expect("one input per operation with weights");
                 conv.backward(&mut self.tensors[*weight], &x, &gradient, &mut self.scratch)
             }
-            Op::Sums(sums) => sums.backward(&gradient),
+            Op::FixedLinearMap(sums) => sums.backward(&gradient),
             Op::Scale { factors, run } => {
                 scale(&mut gradient, factors, *run);
                 gradient

@@ -1,9 +1,9 @@
-//! [`Sums`]: linear maps without weights.
+//! [`FixedLinearMap`]: linear maps without weights.
 
 use crate::nn::{Window, ZeroPad2dSpec};
 
 /// Map whose outputs are sums of some inputs, times one constant.
-pub(super) struct Sums {
+pub(super) struct FixedLinearMap {
     inputs: usize,
     outputs: usize,
     /// Constant of the map, as a factor of each term and a divisor of the sum: the choice between
@@ -14,7 +14,7 @@ pub(super) struct Sums {
     terms: Vec<(u32, u32)>,
 }
 
-impl Sums {
+impl FixedLinearMap {
     /// Creates average pooling per channel.
     pub(super) fn pooling(window: &Window) -> Self {
         let (corners, taps) = (window.corners(), window.taps());
@@ -38,8 +38,8 @@ impl Sums {
         sums
     }
 
-    /// Creates the map that repeats every value `times` times.
-    pub(super) fn repeated(inputs: usize, times: usize) -> Self {
+    /// Creates the map that repeats every value `times` times in a row.
+    pub(super) fn repeat(inputs: usize, times: usize) -> Self {
         let mut sums = Self::new(inputs, inputs * times);
         (0..sums.outputs).for_each(|to| sums.add(to / times, to));
         sums
@@ -58,6 +58,7 @@ impl Sums {
         sums
     }
 
+    /// Creates a map without terms: all outputs are 0.
     fn new(inputs: usize, outputs: usize) -> Self {
         Self { inputs, outputs, factor: 1.0, divisor: 1.0, terms: Vec::new() }
     }

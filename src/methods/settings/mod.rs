@@ -23,7 +23,7 @@ use crate::privacy::digits::{format_count, pluralise};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// Returns the settings that several methods have, in the order in which they are applied.
+/// Returns the settings that more than one method has, in the order in which they are applied.
 pub fn shared() -> impl Iterator<Item = &'static SettingSpec> + Clone {
     [shared::RUN, private::NOISE, private::CLIP, shared::SPARSE, shared::EXECUTION]
         .into_iter()

@@ -223,8 +223,8 @@ impl<S: Sparse> Builder<S> {
         self
     }
 
-    /// Drops a part of the coordinates that the mask keeps in every step: `Dropping::random(0.5)`,
-    /// `Dropping::magnitude(0.5)`.
+    /// Sets the gradient dropping: in every step, a part of the coordinates that the mask keeps is
+    /// dropped, as `Dropping::random(0.5)` or `Dropping::magnitude(0.5)` selects it.
     pub fn drop_gradients(mut self, dropping: Dropping) -> Self {
         self.settings.sparsity.get_or_insert_default().dropping = Some(dropping);
         self

@@ -53,7 +53,7 @@ pub(crate) fn max_pool(x: Tensor<4>, window: Window) -> Tensor<4> {
 }
 
 /// Returns the values of a contiguous f32 tensor, row-major.
-fn slice(tensor: &FlexTensor) -> &[f32] {
+fn as_f32_slice(tensor: &FlexTensor) -> &[f32] {
     tensor.as_slice().expect("a contiguous f32 tensor")
 }
 
@@ -74,7 +74,7 @@ impl CpuKernelOps for Flex {
     fn cpu_tanh(x: FlexTensor) -> FlexTensor {
         let x = x.to_contiguous();
         compute(x.layout().shape().clone(), |out| {
-            out.copy_from_slice(slice(&x));
+            out.copy_from_slice(as_f32_slice(&x));
             hyperbolic::in_place(out);
         })
     }
@@ -87,14 +87,20 @@ impl CpuKernelOps for Flex {
     ) -> FlexTensor {
         let (x, weight, bias) = (x.to_contiguous(), weight.to_contiguous(), bias.to_contiguous());
         compute(output_shape(&x, bias.layout().shape()[0], &window), |out| {
-            conv::forward(&window, slice(&x), slice(&weight), slice(&bias), out);
+            conv::forward(
+                &window,
+                as_f32_slice(&x),
+                as_f32_slice(&weight),
+                as_f32_slice(&bias),
+                out,
+            );
         })
     }
 
     fn cpu_max_pool(x: FlexTensor, window: Window) -> FlexTensor {
         let x = x.to_contiguous();
         compute(output_shape(&x, x.layout().shape()[1], &window), |out| {
-            pool::forward(&window, slice(&x), out)
+            pool::forward(&window, as_f32_slice(&x), out)
         })
     }
 }
@@ -104,8 +110,8 @@ fn tanh_backward(y: &FlexTensor, gradient: FlexTensor) -> FlexTensor {
     let (y, gradient) = (y.to_contiguous(), gradient.to_contiguous());
     let shape = y.layout().shape().clone();
     compute(shape, |out| {
-        out.copy_from_slice(slice(&gradient));
-        hyperbolic::backward(slice(&y), out);
+        out.copy_from_slice(as_f32_slice(&gradient));
+        hyperbolic::backward(as_f32_slice(&y), out);
     })
 }
 
@@ -115,7 +121,7 @@ fn conv2d_backward(weight: &FlexTensor, gradient: FlexTensor, window: &Window) -
     let [height, width] = window.size;
     let n = gradient.layout().shape()[0];
     compute(Shape::from([n, window.channels, height, width]), |out| {
-        conv::backward(window, slice(&gradient), slice(&weight), out);
+        conv::backward(window, as_f32_slice(&gradient), as_f32_slice(&weight), out);
     })
 }
 
@@ -127,7 +133,7 @@ fn max_pool_backward(
 ) -> FlexTensor {
     let (x, gradient) = (x.to_contiguous(), gradient.to_contiguous());
     compute(x.layout().shape().clone(), |out| {
-        pool::backward(window, slice(&x), slice(y), slice(&gradient), out);
+        pool::backward(window, as_f32_slice(&x), as_f32_slice(y), as_f32_slice(&gradient), out);
     })
 }
 

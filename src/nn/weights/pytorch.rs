@@ -22,7 +22,8 @@ const LEGACY_PICKLES: usize = 5;
 const LEGACY_MAGIC: [&[u8]; 2] =
     [b"\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", b"119547037146038801333356"];
 
-/// Returns the tensors of the file. `beginning` are its first bytes.
+/// Returns the tensors of a file by `torch.save`, whose first bytes are `beginning`. Pickles that
+/// name other code are refused.
 pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<TensorEntry>> {
     if beginning.get(TAR_MAGIC.0..).is_some_and(|rest| rest.starts_with(TAR_MAGIC.1)) {
         return Err(refused(path, "its format is that of PyTorch before 0.1.10")

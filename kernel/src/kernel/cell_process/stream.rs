@@ -120,6 +120,7 @@ impl StreamEncoder {
         self.buffer.drain(..length);
     }
 
+    /// Encodes a marker for the kernel, and as a line of evcxr's if it has one.
     fn encode_marker(&mut self, marker: Marker, argument: &str, out: &mut EncodedOutput) {
         self.is_discarding |= marker == Marker::Discard;
         self.is_between_cells &= marker != Marker::Begin;

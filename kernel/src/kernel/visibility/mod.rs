@@ -65,8 +65,9 @@ impl Visibility {
         }
     }
 
-    /// Returns whether a cell can use the item `name` of a module or type.
-    pub fn is_usable_in(&self, parent: &str, name: &str) -> bool {
+    /// Returns whether a cell can use the item `name` of the module or type `parent`. Unknown items
+    /// count as usable.
+    pub fn is_item_usable(&self, parent: &str, name: &str) -> bool {
         let mut found =
             self.indices.iter().filter_map(|index| index.item_visibility(parent, name)).peekable();
         found.peek().is_none() || found.any(|is_public| is_public)
@@ -111,10 +112,10 @@ mod tests {
         assert!(index.knows_type("Plan") && !index.knows_type("Own"));
         assert!(index.is_inherent(plan, "epochs") && !index.is_inherent(plan, "clone"));
         for (name, usable) in [("hidden", false), ("shown", true), ("Inner", false), ("E", false)] {
-            assert_eq!(index.is_usable_in("methods", name), usable, "{name}");
+            assert_eq!(index.is_item_usable("methods", name), usable, "{name}");
         }
-        assert!(index.is_usable_in("methods", "z") && index.is_usable_in("methods", "unknown"));
-        assert!(!index.is_usable_in("shown", "f") && !index.is_usable_in("Plan", "origin"));
+        assert!(index.is_item_usable("methods", "z") && index.is_item_usable("methods", "unknown"));
+        assert!(!index.is_item_usable("shown", "f") && !index.is_item_usable("Plan", "origin"));
     }
 
     #[test]
@@ -130,9 +131,11 @@ mod tests {
         write(&format!("{accounting}/ledger/mod.rs"), "pub struct Entry;");
         write(&format!("{accounting}/lib.rs"), "pub mod ledger; mod nodes;");
         let index = Visibility::from_sources(dir.path());
-        assert!(index.is_usable_in("ledger", "Entry") && !index.is_usable_in("ledger", "now"));
+        assert!(index.is_item_usable("ledger", "Entry") && !index.is_item_usable("ledger", "now"));
         // The crate of accounting is the module `privacy` of the lab.
-        assert!(index.is_usable_in("privacy", "ledger") && !index.is_usable_in("privacy", "nodes"));
+        assert!(
+            index.is_item_usable("privacy", "ledger") && !index.is_item_usable("privacy", "nodes")
+        );
     }
 
     #[test]

@@ -14,9 +14,10 @@ fn reflected(at: i32, length: usize) -> usize {
     usize::cast_from(inside)
 }
 
-/// Copies one pixel in each unit.
+/// Computes one value of an augmented image in each unit: the image is shifted, with reflection at
+/// the edges, and flipped.
 #[cube(launch, address_type = "dynamic")]
-fn copy_pixels(
+fn augment_values(
     images: &[f32],
     choices: &[i32],
     out: &mut [f32],
@@ -50,7 +51,7 @@ pub(super) fn augment(
 ) -> CubeTensor {
     let [n, size] = matrix_dims(&images);
     let out = alloc(&images, [n * copies, size], DType::F32);
-    copy_pixels::launch(
+    augment_values::launch(
         &out.client,
         grid((n * copies * size).div_ceil(CUBE_UNITS)),
         cube_shape(),

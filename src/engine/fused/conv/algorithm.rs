@@ -1,7 +1,7 @@
 //! Algorithms of a convolution, its input gradient and its weight gradient: minimal filtering,
 //! products with the pixels in place, or products with patches.
 
-use super::patches::PatchConv;
+use super::patches::Im2colConv;
 use crate::engine::fused::direct::DirectConv;
 use crate::engine::fused::op::{self, Convolution, Scratch};
 use crate::engine::fused::winograd::Winograd;
@@ -15,12 +15,15 @@ pub(super) enum Method {
     /// Products with the pixels in place, with weights `[patch] x [outputs]`.
     Direct(DirectConv),
     /// Products with patches, with weights, per group, `[patch] x [outputs]`.
-    Patches(PatchConv),
+    Patches(Im2colConv),
 }
 
 impl Method {
     /// Creates products, with the pixels in place where `direct` returns that.
-    fn products(patches: PatchConv, direct: impl Fn(&Im2col, usize) -> Option<DirectConv>) -> Self {
+    fn products(
+        patches: Im2colConv,
+        direct: impl Fn(&Im2col, usize) -> Option<DirectConv>,
+    ) -> Self {
         match direct(patches.geometry(), patches.out_channels()) {
             Some(direct) => Self::Direct(direct),
             None => Self::Patches(patches),
@@ -57,7 +60,7 @@ impl ConvAlgorithm {
     /// input gradient, from the geometry and the number of output channels; or else products, with
     /// the pixels in place where `direct` returns that.
     pub(super) fn select(
-        patches: &PatchConv,
+        patches: &Im2colConv,
         filtering: impl Fn(&Im2col, usize) -> Option<Winograd>,
         direct: impl Fn(&Im2col, usize) -> Option<DirectConv>,
     ) -> Self {
@@ -73,7 +76,7 @@ impl ConvAlgorithm {
             }
             (None, of_gradient) => {
                 let gradient =
-                    of_gradient.map(|of| Method::products(PatchConv::new(of, 1, inputs), &direct));
+                    of_gradient.map(|of| Method::products(Im2colConv::new(of, 1, inputs), &direct));
                 (Method::products(patches.clone(), &direct), gradient)
             }
         };
@@ -94,7 +97,7 @@ impl ConvAlgorithm {
     }
 
     /// Takes weights, per group `[patch] x [outputs]`.
-    pub(super) fn load(&mut self, patches: &PatchConv, new: Vec<f32>) {
+    pub(super) fn load(&mut self, patches: &Im2colConv, new: Vec<f32>) {
         let Self { forward, weights, gradient } = self;
         if let Method::Filtering(forward) = forward {
             forward.transform_filter(&new, weights);
@@ -124,7 +127,7 @@ impl ConvAlgorithm {
     /// output.
     pub(super) fn input_gradient(
         &self,
-        patches: &PatchConv,
+        patches: &Im2colConv,
         g: &[f32],
         gx: op::InputGradient,
         scratch: &mut Scratch,
@@ -172,7 +175,7 @@ impl ConvAlgorithm {
 
 impl InputGradient {
     /// Takes the weights of the convolution, in the order of its method.
-    fn load(&mut self, of: &PatchConv, weights: &[f32]) {
+    fn load(&mut self, of: &Im2colConv, weights: &[f32]) {
         let (inputs, outputs) = (of.geometry().group_channels, of.group_out_channels());
         match self {
             Self::TransposedConv { method: Method::Filtering(plan), rotated } => {
@@ -214,7 +217,7 @@ impl WeightGradientKernel<'_> {
 
 /// Returns the geometry of the convolution of the output gradient that is the input gradient: only
 /// for stride 1 without groups, and where no padding is wider than the kernel reaches.
-fn gradient_geometry(patches: &PatchConv) -> Option<Im2col> {
+fn gradient_geometry(patches: &Im2colConv) -> Option<Im2col> {
     let of = *patches.geometry();
     let reach = [0, 1].map(|i| of.dilation[i] * (of.kernel[i] - 1));
     let possible = patches.groups().len() == 1

@@ -8,15 +8,15 @@ use crate::nn::kernels::product::{MatrixView, WriteMode, matmul, matmul_strided}
 /// Rows of a product that saturate the vector units. Larger blocks only exceed the caches.
 const MIN_BLOCK_ROWS: usize = 96;
 
-/// The patches of a convolution of channels-last images, `[height, width, channels]`.
+/// Convolution of channels-last images, `[height, width, channels]`, by im2col.
 #[derive(Clone)]
-pub(super) struct PatchConv {
+pub(super) struct Im2colConv {
     groups: Vec<Im2col>,
-    /// Returns the number of output channels of all groups.
+    /// Number of output channels of all groups.
     out: usize,
 }
 
-impl PatchConv {
+impl Im2colConv {
     pub(super) fn new(geometry: Im2col, groups: usize, out: usize) -> Self {
         let channels = geometry.channels / groups;
         let of = |group| Im2col {

@@ -86,7 +86,7 @@ impl Winograd {
         self.grid().iter().product()
     }
 
-    /// Returns the multiplications of one image, without those of the transforms.
+    /// Returns the number of multiplications for one image, without those of the transforms.
     pub(super) fn multiplications(&self) -> usize {
         POINTS * self.tiles() * self.input * self.out
     }
