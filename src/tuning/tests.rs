@@ -1,10 +1,12 @@
+use super::live::LiveTuning;
 use super::*;
 use crate::data::{self, Dataset};
+use crate::grid::{CellResult, CellRun, GridObserver, GridProgress};
 use crate::methods::{BackpropClip, DpSgd};
 use crate::nn::{Model, models};
 use crate::privacy::{Badge, Delta, Epsilon, Trials};
 use crate::store::RunStore;
-use crate::{ErrorKind, Result};
+use crate::{Error, ErrorKind, Result};
 
 fn store() -> (tempfile::TempDir, RunStore) {
     let folder = tempfile::tempdir().unwrap();
@@ -161,4 +163,46 @@ fn what_can_not_be_tuned_is_refused() -> Result<()> {
     let diverging = small().learning_rates([1e300]).run_in(&store, linear, &data).unwrap_err();
     assert_eq!(diverging.kind(), ErrorKind::Model, "{diverging}");
     Ok(())
+}
+
+#[test]
+fn a_run_that_diverged_is_no_failure_and_one_that_is_lost_is() {
+    let cell = |label: &str, runs: Vec<CellRun>, errors: &[&str]| CellResult {
+        method: "non-private",
+        mask: None,
+        drop_rule: None,
+        pre_prune: 0.0,
+        drop: 0.0,
+        labels: vec![("clip".into(), label.into())],
+        epsilon: None,
+        delta: None,
+        runs,
+        errors: errors.iter().map(ToString::to_string).collect(),
+    };
+    let progress = |cell| GridProgress {
+        completed: 1,
+        total: 2,
+        running: 0,
+        failed: 1,
+        cell,
+        seed: 0,
+        step: 8,
+        steps: 8,
+        seconds: None,
+        seconds_left: None,
+    };
+    let ended = |cell: &CellResult, kind: ErrorKind| {
+        let mut live = LiveTuning::default();
+        live.begin("step 1");
+        live.on_run_end(&progress(cell), Err(&Error::new(kind, "a run", "it failed")));
+        live.check(std::slice::from_ref(cell))
+    };
+    let lost = cell("1", Vec::new(), &["the disk is full"]);
+    ended(&lost, ErrorKind::Model).expect("its parameters became infinite");
+    assert_eq!(ended(&lost, ErrorKind::Io).unwrap_err().kind(), ErrorKind::Io);
+    // A run that nobody reported.
+    let mut live = LiveTuning::default();
+    live.begin("step 1");
+    let error = live.check(&[lost]).unwrap_err().to_string();
+    assert!(error.contains("step 1") && error.contains("the disk is full"), "{error}");
 }
