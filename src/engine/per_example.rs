@@ -85,7 +85,7 @@ mod tests {
     /// error in it.
     #[test]
     fn values_are_those_of_their_examples_and_excluded_ones_have_none() {
-        let batch = Batch::new(vec![0.0; 3], &[3, 1], vec![0; 3]).unwrap();
+        let batch = Batch::new(vec![0.0; 3], &[1], vec![0; 3]).unwrap();
         let each = PerExample {
             norms: vec![1.0, 3.0],
             group_norms: vec![vec![0.5, 1.5], vec![0.25, 0.75]],

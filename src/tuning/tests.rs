@@ -179,18 +179,21 @@ fn a_run_that_diverged_is_no_failure_and_one_that_is_lost_is() {
         runs,
         errors: errors.iter().map(ToString::to_string).collect(),
     };
-    let progress = |cell| GridProgress {
-        completed: 1,
-        total: 2,
-        running: 0,
-        failed: 1,
-        cell,
-        seed: 0,
-        step: 8,
-        steps: 8,
-        seconds: None,
-        seconds_left: None,
-    };
+    fn progress(cell: &CellResult) -> GridProgress<'_> {
+        GridProgress {
+            completed: 1,
+            total: 2,
+            running: 0,
+            failed: 1,
+            cell,
+            seed: 0,
+            step: 8,
+            steps: 8,
+            seconds: None,
+            seconds_left: None,
+            cells: std::slice::from_ref(cell),
+        }
+    }
     let ended = |cell: &CellResult, kind: ErrorKind| {
         let mut live = LiveTuning::default();
         live.begin("step 1");

@@ -65,7 +65,7 @@ fn section(page: &mut String, path: &str, command: &Command) {
         args.iter().for_each(|arg| row(page, arg));
     }
     if let Some(text) = command.get_after_long_help().or(command.get_after_help()) {
-        let text = text.to_string().replace(&program::name(), "epsilab");
+        let text = text.to_string().replace(&*program::name(), "epsilab");
         write!(page, "\n```text\n{}\n```\n", text.trim()).expect("written");
     }
     for subcommand in command.get_subcommands().filter(|one| one.get_name() != "help") {
@@ -75,7 +75,8 @@ fn section(page: &mut String, path: &str, command: &Command) {
 
 fn page() -> String {
     let mut page = HEAD.to_owned();
-    let command = super::build_command();
+    let mut command = super::build_command();
+    command.build();
     let shown =
         command.get_subcommands().filter(|one| one.get_name() != "help" && !one.is_hide_set());
     shown.for_each(|one| section(&mut page, one.get_name(), one));
