@@ -85,7 +85,7 @@ fn two_kernels_and_a_run_do_not_disturb_one_another() {
         format!(
             "let own = \"{name}\";\nfor i in 0..20 {{ println!(\"{{own}} {{i}}\"); \
              std::thread::sleep(std::time::Duration::from_millis(20)); }}\n\
-             epsilab::show::Bundle::text(format!(\"shown by {{own}}\")).show();\nown"
+             epsilab::show::MimeBundle::text(format!(\"shown by {{own}}\")).show();\nown"
         )
     };
     let lines = |name: &str| (0..20).map(|i| format!("{name} {i}\n")).collect::<String>();
