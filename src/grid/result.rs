@@ -177,7 +177,8 @@ pub struct PairedDifference {
 /// A difference in percentage points: `+0.42 ± 0.10`.
 impl fmt::Display for PairedDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:+.2}", 100.0 * self.mean)?;
+        // Rounded first, and without the sign of a zero.
+        write!(f, "{:+.2}", (10_000.0 * self.mean).round() / 100.0 + 0.0)?;
         self.deviation
             .map_or(Ok(()), |deviation| write!(f, " ± {}", table::format_points(deviation)))
     }
@@ -343,13 +344,13 @@ impl GridResult {
         }
         Arc::make_mut(&mut self.0).baseline = Some(cell);
         let name = format!("minus {}", table::describe_cell(&self.cells()[cell]));
-        let text = |at| self.difference(at).map(|difference| difference.to_string());
+        let text = |at| self.baseline_difference(at).map(|difference| difference.to_string());
         let texts = (0..self.cells().len()).map(|at| text(at).unwrap_or_default()).collect();
         Ok(self.with_column(name, texts))
     }
 
     /// Returns the difference of another cell to the baseline.
-    fn difference(&self, cell: usize) -> Option<PairedDifference> {
+    fn baseline_difference(&self, cell: usize) -> Option<PairedDifference> {
         let baseline = self.0.baseline.filter(|&baseline| baseline != cell)?;
         self.cells()[cell].difference(&self.cells()[baseline])
     }
@@ -392,7 +393,7 @@ impl GridResult {
             accuracy_mean: cell.mean(),
             accuracy_std: cell.std(),
             accuracies: cell.accuracies(),
-            difference: self.difference(at),
+            difference: self.baseline_difference(at),
             runs: cell.runs.len(),
             run_labels: cell.runs.iter().map(|run| run.label.clone()).collect(),
             errors: cell.errors.iter().map(|error| redact_hashes(error)).collect(),

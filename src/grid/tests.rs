@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::footer::GridPrivacyCost;
-use super::result::{CellResult, CellRun, GridResult, Inner};
+use super::result::{CellResult, CellRun, GridResult, Inner, PairedDifference};
 use super::{Case, Experiment, Grid, MaskKind, csv, markdown};
 use crate::data;
 use crate::mask::DroppingRule;
@@ -113,6 +113,8 @@ fn differences_to_a_baseline_are_those_of_equal_seeds() {
     let columns = result.table().text();
     let result = result.with_baseline(0).unwrap();
     // -0.10 and -0.06 for the seeds 1 and 2; the means of the cells say +0.19.
+    let nothing = PairedDifference { mean: -1e-9, deviation: None, seeds: 2 };
+    assert_eq!(nothing.to_string(), "+0.00", "a zero without its sign");
     let difference = result.cells()[1].difference(&result.cells()[0]).unwrap();
     assert!((difference.mean + 0.08).abs() < 1e-12 && difference.seeds == 2, "{difference:?}");
     assert!((difference.deviation.unwrap() - 0.04 / 2f64.sqrt()).abs() < 1e-12, "{difference:?}");

@@ -72,11 +72,11 @@ impl ExperimentArgs {
         if let Some(out) = &self.out {
             check_out(out)?;
         }
+        let baseline = self.baseline(experiments)?;
         if self.preview {
             let is_named = !source.is_file() || self.cases.0.contains_key("data");
             return preview::show(experiments, is_named, self.json, self.out.as_deref());
         }
-        let baseline = self.baseline(experiments)?;
         let (mut all, mut part) = (Vec::new(), None);
         for experiment in experiments {
             if source.is_file() {
@@ -112,7 +112,7 @@ impl ExperimentArgs {
             _ => {
                 let why = format!("there are {cases} cases, counted from 1");
                 Err(Error::setting("--baseline", number, why)
-                    .fix("name one of them; --preview lists the cases"))
+                    .fix("name the row of a case in the table of results"))
             }
         }
     }

@@ -66,9 +66,11 @@ fn every_case_is_trained_with_every_seed_once() {
     );
     let head = words.lines().find(|line| line.starts_with("method")).expect("a table");
     assert!(head.contains("minus dp-sgd, clip 1"), "{words}");
-    let wrong = sweep(home.path(), &[&experiments, "--baseline", "5"]);
-    assert_eq!(wrong.status.code(), Some(1), "{}", text(&wrong.stderr));
-    assert!(text(&wrong.stderr).contains("there are 4 cases"), "{}", text(&wrong.stderr));
+    for rest in [&[][..], &["--preview"]] {
+        let wrong = sweep(home.path(), &[&[&experiments, "--baseline", "5"], rest].concat());
+        assert_eq!(wrong.status.code(), Some(1), "{}", text(&wrong.stderr));
+        assert!(text(&wrong.stderr).contains("there are 4 cases"), "{}", text(&wrong.stderr));
+    }
     assert!(!head.contains("steps"), "equal options are no column: {words}");
     // As below a grid: what the four private runs cost together, and the noise of the seeds.
     assert!(words.contains("Private runs: 4 on") && words.contains("within seed noise"), "{words}");
