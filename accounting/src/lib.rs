@@ -24,6 +24,7 @@
 #![warn(missing_docs)]
 
 pub mod accountant;
+pub mod attack_bounds;
 #[doc(hidden)]
 pub mod bisection;
 pub mod calibrate;
@@ -33,25 +34,26 @@ mod error;
 pub mod event;
 pub mod gdp;
 pub mod group;
-pub mod headline;
 pub mod ledger;
-pub mod length;
-pub mod meaning;
 pub mod neighbouring;
-pub(crate) mod nodes;
+pub(crate) mod noise_grid;
 pub mod pld;
-pub mod profile;
+pub mod privacy_profile;
 pub mod rdp;
-mod released;
+mod run_releases;
 pub mod schedule;
 pub mod stages;
 pub mod statement;
 pub mod tcdp;
+pub mod tightest;
+pub mod training_length;
 mod trials;
 pub mod units;
 pub mod zcdp;
 
 pub use accountant::{Accountant, PrivacyCost};
+pub use attack_bounds::percent_rounded_up;
+pub use attack_bounds::{AttackBounds, TradeOff, attack_bounds};
 pub use calibrate::{
     CalibratedBatchSize, CalibratedDelta, CalibratedNoise, CalibratedSteps, batch_size_for,
     delta_for, epsilon_for, noise_multiplier_for, noise_multiplier_for_best_of,
@@ -62,20 +64,18 @@ pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, STOPPING_ASSUMPTION};
 pub use gdp::{Gdp, GdpClt};
 pub use group::group_epsilon;
-pub use headline::{AccountantResult, TightestAccountant, compare_accountants, epsilon};
 pub use ledger::{Budget, BudgetStatus, Entry, EntryKind, Ledger};
-pub use length::TrainingLength;
-pub use meaning::percent_rounded_up;
-pub use meaning::{AttackBounds, TradeOff, attack_bounds};
 pub use neighbouring::NeighbouringRelation;
 pub use pld::Pld;
-pub use profile::PrivacyProfile;
+pub use privacy_profile::PrivacyProfile;
 pub use rdp::{Conversion, OrderList, Rdp};
-pub use released::RunReleases;
+pub use run_releases::RunReleases;
 pub use schedule::{ClipSchedule, NoiseSchedule};
 pub use stages::{Stage, Stages};
 pub use statement::{Badge, GuaranteeFacts, caveats, statement};
 pub use tcdp::Tcdp;
+pub use tightest::{AccountantResult, TightestAccountant, compare_accountants, epsilon};
+pub use training_length::TrainingLength;
 pub use trials::Trials;
 pub use units::{Delta, Epsilon, NoiseMultiplier, SamplingRate};
 pub use zcdp::Zcdp;

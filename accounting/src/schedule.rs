@@ -6,10 +6,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
-use shape::ScheduleKind;
-pub(crate) use shape::{ChangeFrequency, SchedulePosition};
+use kind::ScheduleKind;
+pub(crate) use kind::{ChangeFrequency, SchedulePosition};
 
-mod shape;
+mod kind;
 
 /// Declares a schedule: its constructors, text and JSON are those of its shape.
 macro_rules! schedule {

@@ -18,7 +18,7 @@ use crate::experiment::worker::{self, WorkerArgs};
 use crate::help::Help;
 use crate::ledger::{self, LedgerArgs};
 #[cfg(feature = "notebook")]
-use crate::notebook::{self, JupyterArgs};
+use crate::notebook_commands::{self, JupyterArgs};
 use crate::options;
 use crate::report::{self, ReportArgs};
 use crate::runs::{self, RunsArgs};
@@ -313,7 +313,7 @@ struct Cli {
 enum Command {
     #[cfg(feature = "notebook")]
     #[command(flatten)]
-    Notebook(notebook::Command),
+    Notebook(notebook_commands::Command),
     Doctor(DoctorArgs),
     #[command(after_help = DEFAULT_EPSILON.text())]
     Epsilon(EpsilonArgs),
@@ -398,7 +398,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
     let done = |()| ExitCode::SUCCESS;
     match cli.command {
         #[cfg(feature = "notebook")]
-        None => notebook::open(&cli.jupyter),
+        None => notebook_commands::open(&cli.jupyter),
         // Not reached: without a command the help is printed.
         #[cfg(not(feature = "notebook"))]
         None => Ok(ExitCode::from(2)),

@@ -38,7 +38,7 @@ mod kernel;
 #[cfg(feature = "notebook")]
 mod kernelspec;
 #[cfg(feature = "notebook")]
-mod notebook;
+mod notebook_commands;
 #[cfg(feature = "notebook")]
 mod notebooks;
 #[cfg(feature = "notebook")]

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use super::canary::CanaryNetwork;
-use super::claim::{PrivacyClaim, require_poisson_sampling, stages_of};
 use super::evaluation::Evaluation;
 use super::game::{Game, MechanismFactory, TrainingGame};
-use super::masks::SnipMaskGame;
+use super::privacy_claim::{PrivacyClaim, require_poisson_sampling, stages_of};
 use super::report::AuditReport;
+use super::snip_mask_game::SnipMaskGame;
 use super::statistics::CONFIDENCE;
 use crate::mask::DpSnip;
 use crate::methods::{Mechanism, Plan};
-use crate::nn::workers;
+use crate::nn::worker_pool;
 use crate::privacy::gdp;
 use crate::privacy::{Delta, NoiseMultiplier, SamplingRate, Stages};
 use crate::train::Seeds;
@@ -273,7 +273,7 @@ impl Audit {
         };
         let mut all = Vec::with_capacity(total);
         let mut outcome = Ok(());
-        workers::run_in_order(total.div_ceil(CHUNK), chunk, |_, values| match values {
+        worker_pool::run_in_order(total.div_ceil(CHUNK), chunk, |_, values| match values {
             Ok(values) => all.extend(values),
             Err(error) => outcome = Err(error),
         })?;

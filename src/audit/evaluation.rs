@@ -1,6 +1,6 @@
 //! Evaluation of the values of all trials: the best attack and the verdict.
 
-use super::claim::PrivacyClaim;
+use super::privacy_claim::PrivacyClaim;
 use super::report::{Statistic, Verdict};
 use super::statistics::{CONFIDENCE, ErrorRates, WorldValues};
 

@@ -31,16 +31,16 @@
 
 mod builder;
 mod canary;
-mod claim;
 mod controls;
 mod evaluation;
 mod game;
-mod masks;
 mod membership;
 mod one_run;
+mod privacy_claim;
 mod report;
+mod snip_mask_game;
 mod statistics;
-mod subjects;
+mod targets;
 #[cfg(test)]
 mod tests;
 
@@ -50,4 +50,4 @@ pub use membership::{
 };
 pub use one_run::{Guesses, OneRunAudit, OneRunReport};
 pub use report::{AuditReport, Statistic, Verdict};
-pub use subjects::{AuditTarget, Options, by_name, targets};
+pub use targets::{AuditTarget, Options, by_name, targets};

@@ -8,7 +8,7 @@ use super::status::RunStatus;
 use super::submit::{ClusterSession, active_runs, refresh_queue};
 use super::ticket::Ticket;
 use crate::grid::GridResult;
-use crate::grid::run::from_store;
+use crate::grid::scheduler::from_store;
 use crate::privacy::Entry;
 use crate::store::LedgerCache;
 use crate::train::closing_entry;

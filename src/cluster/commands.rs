@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use super::folder::JobArray;
+use super::grid_folder::JobArray;
 use crate::show::CELL_ENV_VARS;
 use crate::{Error, ErrorKind, Result};
 

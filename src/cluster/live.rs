@@ -12,7 +12,7 @@ use crate::data::Dataset;
 use crate::grid::{Experiment, Grid, GridResult};
 use crate::nn::ModelFactory;
 use crate::show::{Coverage, LiveDisplay, MimeBundle};
-use crate::store::{RunStore, home, shared};
+use crate::store::{RunStore, home, shared_folder};
 use crate::train::InterruptGuard;
 use crate::{Error, ErrorKind, Result};
 
@@ -142,7 +142,7 @@ impl OnBatch {
     /// another machine; `Ledger` if a budget does not allow all runs together; `Io` if the store
     /// can't be locked. No run stays charged then.
     pub fn submit(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<SubmissionSummary> {
-        shared::check(&home())?;
+        shared_folder::check(&home())?;
         self.at(model, data, |site| site.submit(false))
     }
 

@@ -17,7 +17,7 @@
 
 mod collect;
 mod commands;
-mod folder;
+mod grid_folder;
 mod live;
 mod processes;
 mod slurm;
@@ -47,5 +47,5 @@ pub fn check_shared_folder(
     folder: &std::path::Path,
     patience: std::time::Duration,
 ) -> Result<String> {
-    crate::store::shared::check_with_peer(folder, patience)
+    crate::store::shared_folder::check_with_peer(folder, patience)
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::commands::{Batch, Queue, Task};
-use super::folder::JobArray;
+use super::grid_folder::JobArray;
 use crate::show::CELL_ENV_VARS;
 use crate::{Error, Result};
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::folder::{GridFolder, JobArray};
+use super::grid_folder::{GridFolder, JobArray};
 use crate::{Error, ErrorKind, Result, program};
 
 /// Settings of the Slurm jobs that train the runs of a grid. A setting that is left out has the

@@ -5,14 +5,14 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::commands::{Batch, Queue};
-use super::folder::{GridFolder, JobArray, SubmissionRound, SubmissionState};
+use super::grid_folder::{GridFolder, JobArray, SubmissionRound, SubmissionState};
 use super::slurm::Slurm;
 use super::ticket::{self, Header, Ticket};
 use crate::data::Dataset;
 use crate::device::DeviceSpec;
 use crate::grid::Experiment;
+use crate::grid::allocation::seconds_per_run;
 use crate::grid::queue::{self, QueueItem};
-use crate::grid::split::seconds_per_run;
 use crate::mask::PrePrune;
 use crate::methods::{Plan, is_built_in};
 use crate::nn::{Model, ModelFactory};

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use super::folder::JobArray;
+use super::grid_folder::JobArray;
 use super::live;
 
 use super::commands::{Batch, Queue, Task};
@@ -235,7 +235,7 @@ impl Lab {
         assert_eq!(self.charged(), 12, "collecting spends nothing");
         let alone = tempfile::tempdir().unwrap();
         let build = |seed| models::mlp(&self.data, &[8]).seed(seed).build();
-        let local = crate::grid::run::run_grid(
+        let local = crate::grid::scheduler::run_grid(
             &self.experiment,
             &build,
             &self.data,

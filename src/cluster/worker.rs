@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::folder::GridFolder;
+use super::grid_folder::GridFolder;
 use super::slurm::STOP_BEFORE;
 use super::ticket::{self, Header, Ticket};
 use crate::data::Dataset;

@@ -2,8 +2,8 @@
 
 use rand::Rng;
 
-use super::drawn::{approx_normal, uniform};
-use super::forms::Point;
+use super::signed_distance::Point;
+use super::synthetic::{approx_normal, uniform};
 
 /// Pixels along each side.
 pub(super) const SIDE: usize = 32;

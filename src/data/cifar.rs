@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use super::dataset::Dataset;
+use super::decompressed_file::{self, corrupt};
 use super::digest::{format_count, sha256};
 use super::examples::Examples;
-use super::find::{CIFAR_10, CIFAR_100, KnownDataset};
-use super::unpack::{self, corrupt};
+use super::known_datasets::{CIFAR_10, CIFAR_100, KnownDataset};
 use crate::{ErrorKind, Result};
 
 /// Bytes of one image: red, green and blue planes of 32x32.
@@ -150,7 +150,7 @@ struct CifarRecords {
 impl CifarRecords {
     fn read(spec: &Spec, path: &Path) -> Result<Self> {
         let size = spec.labels.len() + PIXELS;
-        let bytes = unpack::read_decompressed(path, size * spec.sizes.0)?;
+        let bytes = decompressed_file::read_decompressed(path, size * spec.sizes.0)?;
         if bytes.is_empty() || bytes.len() % size != 0 {
             let found = format_count(bytes.len());
             let what = format!(

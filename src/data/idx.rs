@@ -6,10 +6,12 @@
 use std::io::{self, Read};
 use std::path::Path;
 
+use super::decompressed_file::{
+    DecompressedFile, MAX_FEATURES, cannot_read, corrupt, open_decompressed,
+};
 use super::digest::{format_count, sha256};
 use super::examples::Examples;
 use super::origin;
-use super::unpack::{DecompressedFile, MAX_FEATURES, cannot_read, corrupt, open_decompressed};
 use crate::{Error, Result};
 
 /// The expected content of an IDX file.

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::dataset::Dataset;
-use super::find::{FASHION_MNIST, KnownDataset, MNIST};
 use super::idx::Pair;
+use super::known_datasets::{FASHION_MNIST, KnownDataset, MNIST};
 use crate::{ErrorKind, Result};
 
 /// The constants in which the two data sets differ.

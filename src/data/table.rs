@@ -6,12 +6,12 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use super::csv_records::{CsvRecords, TooLong};
 use super::dataset::Dataset;
+use super::decompressed_file::{cannot_read, corrupt};
 use super::digest::format_count;
 use super::examples::{Examples, format_shape};
 use super::idx::{Idx, Pair};
-use super::records::{CsvRecords, TooLong};
-use super::unpack::{cannot_read, corrupt};
 use crate::{Error, ErrorKind, Result};
 
 /// Allowed numbers of classes: a larger number means that the labels are not classes.

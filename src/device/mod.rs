@@ -7,11 +7,12 @@
 mod array;
 #[cfg(feature = "cuda")]
 mod cuda;
-mod failure;
+mod device_guard;
 pub(crate) mod host;
 mod host_syncs;
 mod installation;
 // Public for the tests on software GPUs.
+mod failure_detection;
 #[doc(hidden)]
 pub mod kernels;
 mod memory;
@@ -20,11 +21,11 @@ mod rehearsal;
 pub(crate) mod simd;
 mod spec;
 mod vectorised;
-mod watch;
 
 pub use array::DeviceArray;
-pub use failure::DeviceGuard;
-pub(crate) use failure::{device_error, is_out_of_memory, panic_text};
+pub use device_guard::DeviceGuard;
+pub(crate) use device_guard::{device_error, is_out_of_memory, panic_text};
+pub(crate) use failure_detection::with_failure_detection;
 pub use host_syncs::host_sync_count;
 pub use installation::{CudaInstallation, Gpu};
 pub(crate) use memory::memory_budget;
@@ -33,4 +34,3 @@ pub(crate) use probe::reprobe;
 pub use rehearsal::{REHEARSAL_MARK, is_rehearsal, is_stub_device, with_rehearsal_mark};
 pub use spec::{DEVICE_VARIABLE, DeviceSpec};
 pub(crate) use vectorised::vectorised;
-pub(crate) use watch::with_failure_detection;

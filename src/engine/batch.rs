@@ -8,7 +8,7 @@ use std::sync::Arc;
 use burn::prelude::*;
 
 use crate::data::Examples;
-use crate::data::source::{BatchPrefetcher, BatchSource};
+use crate::data::batch_source::{BatchPrefetcher, BatchSource};
 use crate::device::kernels::{self, DropoutMasks};
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};

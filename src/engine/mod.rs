@@ -20,42 +20,42 @@
 //! an example next to each other.
 
 mod auto;
-mod backprop;
+mod backprop_clip_groups;
 mod batch;
 mod bound;
-mod clip;
-mod clip_shares;
+mod clip_functions;
+mod clip_rule;
+mod clipped_fractions;
+mod coordinate_weights;
 #[cfg(test)]
 mod extremes_tests;
 mod fused;
+mod gradient_check;
 mod gradient_hook;
 mod gradient_norms;
 mod gradients;
-mod limits;
 pub mod noise;
 mod per_example;
-mod prove;
 mod reference;
-mod rescaling;
+mod roofline;
 mod tap;
-mod weights;
 
 pub use auto::AutoExecutor;
 pub use batch::Batch;
 pub use bound::{Bound, ClipFunction, ClipGroups};
-pub use clip::ClipRule;
-pub use clip_shares::{ClippedFractions, LayerClippedFractions};
+pub use clip_rule::ClipRule;
+pub use clipped_fractions::{ClippedFractions, LayerClippedFractions};
+pub use coordinate_weights::CoordinateWeights;
 pub use fused::{FusedExecutor, LayerProfile, StepProfile};
+pub use gradient_check::{GradientCheck, ParameterCheck, check_gradients};
 #[cfg(test)]
 pub(crate) use gradient_hook::tap;
 pub use gradient_norms::GradientNorms;
 pub use gradients::{Gradient, Gradients};
-pub use limits::{CpuRoofline, LayerWork};
 pub use noise::GaussianNoise;
-pub use prove::{GradientCheck, ParameterCheck, check_gradients};
 pub use reference::ReferenceExecutor;
+pub use roofline::{CpuRoofline, LayerWork};
 pub use tap::TapExecutor;
-pub use weights::CoordinateWeights;
 
 use burn::optim::ModuleOptimizer;
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::case::Case;
 use super::live::LiveGrid;
-use super::{GridObserver, GridResult, run};
+use super::{GridObserver, GridResult, scheduler};
 use crate::data::Dataset;
 use crate::methods::Plan;
 use crate::nn::{Model, ModelFactory};
@@ -178,7 +178,7 @@ impl Experiment {
         data: &Dataset,
         observer: &mut dyn GridObserver,
     ) -> Result<GridResult> {
-        run::run_grid(self, model, data, &RunStore::open(home())?, observer)
+        scheduler::run_grid(self, model, data, &RunStore::open(home())?, observer)
     }
 
     /// Returns the result of the runs that are stored; nothing is trained or charged. Missing runs
@@ -193,7 +193,7 @@ impl Experiment {
             Error::new(ErrorKind::MissingData, format!("the run {id}"), "it is not stored")
                 .fix(again)
         };
-        let result = run::from_store(self, model, data, &RunStore::open(home())?, &missing)?;
+        let result = scheduler::from_store(self, model, data, &RunStore::open(home())?, &missing)?;
         match result.runs() {
             0 => {
                 let what = format!("a grid on {}", data.name());

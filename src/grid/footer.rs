@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use super::noise;
-use super::public::redact_hashes;
+use super::redaction::redact_hashes;
 use super::result::Inner;
+use super::seed_noise;
 use super::table::describe_cell;
 use crate::data::Dataset;
 use crate::privacy::digits::{format_count, pluralise};
@@ -191,7 +191,7 @@ pub(super) fn notes(result: &Inner) -> Vec<String> {
     let mut notes = vec![accuracies(result)];
     notes.extend(cost_notes(result));
     notes.extend(uncovered(result));
-    notes.extend(noise::notes(result));
+    notes.extend(seed_noise::notes(result));
     notes.extend(missing(result));
     notes
 }

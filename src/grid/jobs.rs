@@ -5,9 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
+use super::allocation::{JobAllocation, JobResources};
 use super::queue::RunRequest;
-use super::run::{GridScheduler, RunEvent, SchedulerAction};
-use super::split::{JobAllocation, JobResources};
+use super::scheduler::{GridScheduler, RunEvent, SchedulerAction};
 use crate::data::Dataset;
 use crate::privacy::Ledger;
 use crate::store::RunStore;

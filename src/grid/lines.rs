@@ -1,6 +1,6 @@
 //! Charts of the accuracy over a setting, such as clip norm or epsilon.
 
-use super::draw::{coverage, note, to_figure_cell};
+use super::figures::{coverage, note, to_figure_cell};
 use super::result::{CellResult, GridResult};
 use super::table::{describe_cell, labels};
 use crate::show::{Chart, MimeBundle, Panel, Series};

@@ -9,34 +9,34 @@
 //! or killed continues where it was. Its result equals that of a grid without interruption: all
 //! randomness comes from the seeds, and results are read from the store even right after training.
 
+pub(crate) mod allocation;
 mod axes;
 pub(crate) mod case;
-mod draw;
 mod experiment;
+mod export;
+mod figures;
 mod footer;
 mod jobs;
 mod lines;
 mod live;
 mod mask_kind;
-mod noise;
-mod observe;
-mod public;
+mod observer;
 pub(crate) mod queue;
+mod redaction;
 mod result;
-pub(crate) mod run;
+pub(crate) mod scheduler;
+mod seed_noise;
 mod select;
-pub(crate) mod split;
 mod table;
 #[cfg(test)]
 mod tests;
-mod write;
 
 pub use axes::Grid;
 pub use case::Case;
 pub use experiment::Experiment;
 pub(crate) use experiment::Randomness;
+pub use export::{csv, markdown};
 pub use mask_kind::MaskKind;
-pub use observe::{GridObserver, GridProgress, NoopGridObserver};
-pub use public::redact_hashes;
+pub use observer::{GridObserver, GridProgress, NoopGridObserver};
+pub use redaction::redact_hashes;
 pub use result::{CellResult, CellRun, GridResult, GridRow, PairedDifference};
-pub use write::{csv, markdown};

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::footer::GridPrivacyCost;
-use super::public::redact_hashes;
-use super::{MaskKind, draw, footer, noise, table, write};
+use super::redaction::redact_hashes;
+use super::{MaskKind, export, figures, footer, seed_noise, table};
 use crate::mask::DroppingRule;
 use crate::privacy::Badge;
 use crate::privacy::digits::pluralise;
@@ -83,13 +83,13 @@ impl CellResult {
 
     /// Returns the mean of the accuracies; `None` without any.
     pub fn mean(&self) -> Option<f64> {
-        draw::to_figure_cell(self).mean()
+        figures::to_figure_cell(self).mean()
     }
 
     /// Returns the sample standard deviation of the accuracies (divisor n - 1); `None` for fewer
     /// than two.
     pub fn std(&self) -> Option<f64> {
-        draw::to_figure_cell(self).deviation()
+        figures::to_figure_cell(self).deviation()
     }
 
     /// Returns the value of a setting that tells the cell from others.
@@ -307,7 +307,7 @@ impl GridResult {
     /// cells differ in their rates alone. Of several pools this is the largest value, and the
     /// notes have each. `None` for one seed.
     pub fn noise_threshold(&self) -> Option<f64> {
-        noise::seed_noise_by_group(&self.0).iter().map(|pool| pool.threshold).reduce(f64::max)
+        seed_noise::seed_noise_by_group(&self.0).iter().map(|pool| pool.threshold).reduce(f64::max)
     }
 
     /// Returns the notes below the table: the cost of all runs together and of choosing a cell,
@@ -405,7 +405,7 @@ impl GridResult {
     /// # Errors
     /// Kind `Io` if the file can't be written.
     pub fn save_csv(&self, path: impl AsRef<Path>) -> Result<()> {
-        file::write(path, write::csv(std::slice::from_ref(self))?)
+        file::write(path, export::csv(std::slice::from_ref(self))?)
     }
 
     /// Writes a Markdown file: a table per method and epsilon, and the notes.
@@ -413,19 +413,19 @@ impl GridResult {
     /// # Errors
     /// Kind `Io` if the file can't be written.
     pub fn save_markdown(&self, path: impl AsRef<Path>) -> Result<()> {
-        file::write(path, write::markdown(std::slice::from_ref(self)))
+        file::write(path, export::markdown(std::slice::from_ref(self)))
     }
 
     /// Draws the figures by name: for rates one set per method and epsilon
     /// (`heat_map_dp-ssgd_eps_3`), and for each other setting with several numbers as values
     /// `accuracy_over_clip`.
     pub fn figures(&self) -> Vec<(String, MimeBundle)> {
-        draw::figures(self)
+        figures::figures(self)
     }
 
     /// Returns the coverage of the accuracies: what they reveal of private data.
     pub(crate) fn coverage(&self) -> Coverage {
-        draw::coverage(self)
+        figures::coverage(self)
     }
 
     /// Returns accuracy and epsilon of every finished run, for [`figures::pareto`] and
@@ -438,12 +438,12 @@ impl GridResult {
     /// [`figures::pareto`]: crate::show::figures::pareto
     /// [`figures::accuracy_over_epsilon`]: crate::show::figures::accuracy_over_epsilon
     pub fn run_points(&self) -> Vec<RunPoint> {
-        table::run_points(self.cells(), draw::coverage(self))
+        table::run_points(self.cells(), figures::coverage(self))
     }
 
     /// Returns the table and the notes.
     pub fn bundle(&self) -> MimeBundle {
-        draw::bundle(self)
+        figures::bundle(self)
     }
 
     /// Shows table and notes, the cost of all runs on record, then the figures.

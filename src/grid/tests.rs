@@ -374,8 +374,8 @@ mod at_once {
 
     use std::collections::BTreeMap;
 
-    use super::super::run::{run_grid, run_with_allocation};
-    use super::super::split::JobAllocation;
+    use super::super::allocation::JobAllocation;
+    use super::super::scheduler::{run_grid, run_with_allocation};
     use super::super::{GridObserver, GridProgress, GridResult, NoopGridObserver, csv};
     use super::*;
     use crate::methods::DpSgd;

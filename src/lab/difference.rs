@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::lab::record::describe_ending;
+use crate::lab::record_tables::describe_ending;
 use crate::show::{Table, format, run_coverage};
 use crate::train::Run;
 

@@ -18,45 +18,45 @@
 //! ```
 
 mod budget;
-mod cells;
-mod clip_shares;
+mod clipped_fractions;
 mod course;
 mod difference;
+mod display;
+mod dp_snip;
 mod drawn_prior;
 mod evaluation;
+mod gradient_norms;
 mod ledger;
-mod masks;
-mod norms;
-mod parameters;
+mod notebook_parameters;
 mod preview;
+mod preview_and_train;
 mod profile;
 pub mod recipes;
-mod record;
+mod record_tables;
 mod report;
 mod runs;
 mod selections;
 mod signal;
 mod statement;
-mod verbs;
 
 pub use budget::{BudgetView, budget, remaining};
-pub use cells::Show;
-#[doc(hidden)]
-pub use cells::display_result;
 pub use course::{
     Checked, Guide, Scaffold, check, examples, exercise, exercise_names, help, scaffold,
 };
+pub use display::Show;
+#[doc(hidden)]
+pub use display::display_result;
+pub use gradient_norms::gradient_norms;
 pub use ledger::{LedgerView, ledger, verify_ledgers};
-pub use norms::gradient_norms;
-pub use parameters::{NotebookParameter, parameter};
+pub use notebook_parameters::{NotebookParameter, parameter};
 pub use preview::Preview;
+pub use preview_and_train::last_run;
 pub use profile::by_profile;
 pub use report::Report;
 pub use runs::{
     RunList, RunSelector, check_resumes_same_run, checkpoint, remove_checkpoint, remove_run, runs,
 };
 pub use statement::Statement;
-pub use verbs::last_run;
 
 pub use crate::store::{RunState, RunSummary, home, open_ledger};
 

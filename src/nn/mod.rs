@@ -17,35 +17,35 @@
 //! ```
 
 mod backprop_clips;
+mod batch_tensor;
 mod builder;
-mod file;
 mod finite;
+mod freezing_stages;
 mod init;
 pub(crate) mod kernels;
 mod layers;
 pub(crate) mod loss;
 mod model;
+mod model_file;
 pub mod models;
+mod module_trace;
 mod network;
 mod parameters;
-mod pattern;
+mod path_pattern;
 mod precision;
 mod predict;
 mod provenance;
-mod stages;
 mod summary;
 mod tape;
 mod transfer;
-mod trial;
 mod user_module;
 mod validate;
-mod value;
 mod weights;
-pub(crate) mod workers;
+pub(crate) mod worker_pool;
 
 pub(crate) use backprop_clips::map_layers;
+pub use batch_tensor::BatchTensor;
 pub use builder::{Activation, ModelBuilder, ModelConfig, ModelFactory, ModelFamily, SizedFamily};
-pub(crate) use file::{read_error, read_regular_file};
 pub use init::Initialisation;
 pub(crate) use init::os_random_seed;
 pub use kernels::Window;
@@ -58,9 +58,10 @@ pub use layers::{
     VarianceGuard, ZeroPad2d, ZeroPad2dSpec,
 };
 pub use model::Model;
+pub(crate) use model_file::{read_error, read_regular_file};
 pub use network::Network;
 pub use parameters::Parameter;
-pub(crate) use pattern::path_matches;
+pub(crate) use path_pattern::path_matches;
 pub use precision::Precision;
 pub(crate) use predict::ClassPrediction;
 pub use provenance::Provenance;
@@ -68,7 +69,6 @@ pub use summary::{LayerInfo, ModelSummary};
 pub use tape::{NoTape, ParameterSite, StandardisationRecord, Tape, UpstreamClip};
 pub use transfer::TransferBuilder;
 pub use user_module::Forward;
-pub use value::BatchTensor;
 pub use weights::{
     AxisOrder, LoadedWeights, MatchedTensor, UnmatchedTensor, WeightLayout, WeightReport,
 };

@@ -8,10 +8,10 @@ use burn::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::init::{Initialisation, Initialiser};
+use super::module_trace::Subject;
 use super::summary::{LayerInfo, ModelSummary};
-use super::trial::Subject;
 use super::user_module::UserModule;
-use super::{Forward, Network, Provenance, parameters, trial, validate};
+use super::{Forward, Network, Provenance, module_trace, parameters, validate};
 use crate::data::Dataset;
 use crate::data::digest::hex;
 use crate::privacy::digits::pluralise;
@@ -201,7 +201,7 @@ impl Model {
             // The code of a module can't be hashed. What it computes stands in for it, so that
             // modules that differ in more than their parameters get different fingerprints.
             hash.update(
-                trial::behaviour_fingerprint(module, self.input_shape()).unwrap_or_default(),
+                module_trace::behaviour_fingerprint(module, self.input_shape()).unwrap_or_default(),
             );
             for parameter in self.network.parameters() {
                 hash.update(format!("{} {:?}", parameter.path, parameter.shape));

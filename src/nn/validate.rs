@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use burn::module::ParamId;
 use burn::prelude::*;
 
+use super::module_trace::{self, ModuleTrace, Subject};
 use super::parameters::{is_path_segment, is_wrapped_layer, join_path, list};
-use super::trial::{self, ModuleTrace, Subject};
 use super::user_module::{FieldContent, UserModule};
 use super::{BatchTensor, LayerInfo, Model, NoTape, Parameter, ParameterSite, Tape};
 use crate::device::host::tensor_to_vec;
@@ -187,7 +187,7 @@ fn find_batch_dependence(
     if *zeros != constant[..classes] {
         return Ok(Some(MIXED_LOGITS));
     }
-    for scale in trial::SCALES {
+    for scale in module_trace::SCALES {
         let trial = |examples: &[u64]| ModuleTrace::record(of, examples, scale);
         let among = trial(&[0, 1, 2])?;
         for i in 0..3 {
@@ -238,7 +238,7 @@ fn constant_logits(of: Subject, examples: &[f32], tape: &mut dyn Tape) -> Result
     let features = examples.iter().flat_map(|&value| vec![value; size]).collect();
     let x = BatchTensor::new(features, examples.len(), shape, device);
     catch_unwind(AssertUnwindSafe(|| module.0.logits(x, tape).inner()))
-        .map_err(|panic| trial::forward_panic_error(shape, panic))
+        .map_err(|panic| module_trace::forward_panic_error(shape, panic))
 }
 
 /// Returns the problems of the module's parts, one line per layer.

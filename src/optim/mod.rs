@@ -35,10 +35,10 @@ mod number;
 mod optimizer;
 mod rules;
 mod state;
-mod step;
+mod state_values;
+mod step_settings;
 #[cfg(test)]
 mod tests;
-mod values;
 
 pub use average::{Average, AverageState};
 pub use learning_rate::{
@@ -46,5 +46,5 @@ pub use learning_rate::{
 };
 pub use optimizer::{AdamParams, Optimizer};
 pub use state::OptimizerState;
-pub use step::StepSettings;
-pub use values::StateValues;
+pub use state_values::StateValues;
+pub use step_settings::StepSettings;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::OptimizerState;
-use super::step::check_momentum;
+use super::step_settings::check_momentum;
 use crate::{Error, Result};
 
 /// The update rule applied to the released gradient g, with PyTorch's definitions. Every rule is

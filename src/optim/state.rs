@@ -6,7 +6,7 @@ use burn::prelude::*;
 
 use super::elementwise::{self, ElementwiseJob, Input, Target};
 use super::rules::{Adam, Descent, INPUTS, Momentum, Rule, Slot};
-use super::step::check_not_negative;
+use super::step_settings::check_not_negative;
 use super::{AdamParams, Optimizer, StateValues, StepSettings};
 use crate::device::host::HostValues;
 use crate::engine::{Gradient, Gradients};

@@ -5,7 +5,7 @@
 
 #[cfg(all(test, unix))]
 mod checkpoint_tests;
-mod earlier;
+mod earlier_attempts;
 #[cfg(test)]
 mod numerics_tests;
 #[cfg(all(test, unix))]
@@ -69,7 +69,7 @@ pub(crate) fn train_and_store(
     if let Some(checkpoint) = keeper.as_ref().and_then(CheckpointManager::resume_header) {
         observer.on_note(&resume_note(checkpoint));
     } else if let Some(ledger) = fit.claim.ledger()
-        && let Some(words) = earlier::describe_earlier_attempts(ledger, id, plan)?
+        && let Some(words) = earlier_attempts::describe_earlier_attempts(ledger, id, plan)?
     {
         observer.on_note(&words);
     }

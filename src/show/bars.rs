@@ -1,10 +1,10 @@
 //! Horizontal bars in groups, and the rows that carry them.
 
 use super::axis::Axis;
+use super::figure_card::{Drawing, FigureCard};
 use super::font;
 use super::format::to_single_line;
 use super::layout::{MARGIN, SMALL_SIZE, text_style, tiny};
-use super::page::{Drawing, FigureCard};
 use super::palette::{self, Rgb};
 use super::scene::{Align, Rect};
 use serde_json::Value;

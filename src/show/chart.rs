@@ -1,9 +1,9 @@
 //! Line charts and their panels.
 
 use super::axis::Unit;
-use super::page::FigureHeader;
+use super::figure_card::FigureHeader;
 use super::series::is_drawable;
-use super::{Coverage, MimeBundle, Series, Table, layout, render, save, sink, spark, vega};
+use super::{Coverage, MimeBundle, Series, Table, layout, render, save, sink, text_chart, vega};
 use crate::Result;
 use std::fmt;
 use std::path::Path;
@@ -103,7 +103,7 @@ impl Chart {
     /// Renders the chart as an SVG document on an opaque light card, without style sheets, scripts
     /// or links.
     pub fn svg(&self) -> String {
-        render::svg(&layout::layout_chart(self), &spark::alt_text(self))
+        render::svg(&layout::layout_chart(self), &text_chart::alt_text(self))
     }
 
     /// Renders the chart as a PNG file with two pixels per unit of the SVG.
@@ -114,8 +114,8 @@ impl Chart {
     /// Formats the chart as text: a sparkline and the last value of each series.
     pub fn text(&self) -> String {
         match self.details.as_str() {
-            "" => spark::text(self),
-            details => format!("{}\n{details}", spark::text(self)),
+            "" => text_chart::text(self),
+            details => format!("{}\n{details}", text_chart::text(self)),
         }
     }
 

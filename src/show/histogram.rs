@@ -1,8 +1,8 @@
 //! Histograms on a logarithmic axis, with a threshold.
 
+use super::figure_card::{Drawing, FigureCard};
 use super::layout::{SMALL_SIZE, fit_x_axis, muted, tiny};
 use super::multiples::{PanelHead, areas, columns};
-use super::page::{Drawing, FigureCard};
 use super::palette::{self, Rgb};
 use super::scene::{Align, Rect, Scene};
 use super::{font, format};

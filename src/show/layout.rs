@@ -2,11 +2,11 @@
 
 use super::axis::{Axis, Unit};
 use super::chart::{Chart, Panel};
+use super::figure_card::FigureCard;
 use super::font;
 use super::format::to_single_line;
-use super::head::PanelLayout;
-use super::page::FigureCard;
 use super::palette::{self, Rgb};
+use super::panel_header::PanelLayout;
 use super::plot;
 use super::scene::{Align, Rect, Scene, TextStyle};
 use super::series::{Series, extent};
@@ -182,7 +182,7 @@ pub(super) fn y_axis(panel: &Panel) -> Axis {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::head::displayed_value;
+    use super::super::panel_header::displayed_value;
     use super::super::scene::Mark;
     use super::super::{NOT_COVERED, RunSnapshot, Series, run_chart};
     use super::*;

@@ -1,8 +1,8 @@
 //! Small multiples: panels of one kind in rows, each with a header.
 
+use super::figure_card::FigureCard;
 use super::font;
 use super::layout::{MARGIN, SMALL_SIZE, muted, text_style, tiny};
-use super::page::FigureCard;
 use super::palette;
 use super::scene::{Align, Rect, Scene};
 
@@ -81,7 +81,7 @@ impl PanelHead {
 
 #[cfg(test)]
 mod tests {
-    use super::super::page::FigureHeader;
+    use super::super::figure_card::FigureHeader;
     use super::*;
 
     #[test]

@@ -4,9 +4,9 @@ use super::axis::Axis;
 use super::chart::{Panel, ReferenceLine};
 use super::font;
 use super::format::to_single_line;
-use super::head::marked_point;
 use super::layout::{SMALL_SIZE, muted, text_style};
 use super::palette::{self, Rgb};
+use super::panel_header::marked_point;
 use super::scene::{Align, Point, Rect, Scene};
 use super::series::Series;
 

@@ -7,7 +7,7 @@
 use super::bitmap::Bitmap;
 use super::font;
 use super::format::html_escape;
-use super::indexed::IndexedImage;
+use super::indexed_image::IndexedImage;
 use super::palette::{Rgb, hex};
 use super::scene::{Align, Mark, Point, Rect, Scene, TextStyle};
 use base64::Engine;

@@ -1,9 +1,9 @@
 //! Matrices of small tiles.
 
+use super::figure_card::{Drawing, FigureCard};
 use super::font;
 use super::layout::{SMALL_SIZE, tiny};
 use super::multiples::{PanelHead, areas, columns};
-use super::page::{Drawing, FigureCard};
 use super::palette::Rgb;
 use super::scene::{Align, Rect, Scene};
 use serde_json::Value;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use super::host;
-use super::record::{self, Checksums};
+use super::run_files::{self, Checksums};
 use crate::{Error, Result};
 
 /// The separator between run id and process id in the name of a draft.
@@ -54,7 +54,7 @@ impl Draft {
 
     /// Returns the checksums of the files in the draft.
     pub(super) fn checksums(&self) -> Result<Checksums> {
-        record::checksums(&self.folder)
+        run_files::checksums(&self.folder)
     }
 
     /// Renames the draft to its final name, atomically.

@@ -8,32 +8,32 @@
 //!
 //! A stored run that is missing in its ledger is evidence of a lost ledger ([`evidence`]).
 
-mod books;
-mod claim;
+mod claimed_epsilon;
+mod disk_space;
 mod draft;
-mod evidence;
 mod format;
 mod home;
 pub(crate) mod host;
 mod ledger;
-mod overview;
-mod record;
-mod reported;
-mod room;
-pub(crate) mod shared;
+mod ledger_cache;
+mod ledger_check;
+mod report_data;
+mod run_files;
+mod run_summary;
+pub(crate) mod shared_folder;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use books::LedgerCache;
 pub use home::home;
 pub use ledger::open_ledger;
-pub use overview::{RunState, RunSummary};
-pub(crate) use reported::StoredReportData;
+pub(crate) use ledger_cache::LedgerCache;
+pub(crate) use report_data::StoredReportData;
+pub use run_summary::{RunState, RunSummary};
 
 use draft::Draft;
 pub(crate) use draft::rename_if_absent;
 use ledger::open_existing_ledger;
-use record::{MASK, MODEL, TOUCHED};
+use run_files::{MASK, MODEL, TOUCHED};
 
 use crate::data::Dataset;
 use crate::data::digest::hex;
@@ -98,10 +98,10 @@ impl RunStore {
     /// As [`open_ledger`]; kind `Ledger` also if a stored run on this data is not in it.
     pub(crate) fn existing_ledger(&self, data: &Dataset) -> Result<Option<Ledger>> {
         // Read before the ledger: a run that is stored meanwhile was charged before.
-        let runs = evidence::stored_runs(&self.runs_dir())?;
+        let runs = ledger_check::stored_runs(&self.runs_dir())?;
         let ledger = self.open_ledger_if_exists(data.origin())?;
         let runs = runs.iter().filter(|run| run.charged.origin == data.origin());
-        evidence::check_runs_charged(runs, ledger.as_slice())?;
+        ledger_check::check_runs_charged(runs, ledger.as_slice())?;
         Ok(ledger)
     }
 
@@ -129,9 +129,9 @@ impl RunStore {
     /// As [`open_ledger`], for the first that can't be trusted; kind `Ledger` also if a stored
     /// run is in none of them.
     pub(crate) fn all_ledgers(&self) -> Result<Vec<Ledger>> {
-        let runs = evidence::stored_runs(&self.runs_dir())?;
+        let runs = ledger_check::stored_runs(&self.runs_dir())?;
         let ledgers = self.ledger_files()?;
-        evidence::check_runs_charged(&runs, &ledgers)?;
+        ledger_check::check_runs_charged(&runs, &ledgers)?;
         Ok(ledgers)
     }
 
@@ -179,8 +179,9 @@ impl RunStore {
     ///
     /// # Errors
     /// `CorruptData` if its files are missing, changed or can't be parsed: nothing is overwritten
-    /// or trained then. An epsilon that is too small is [raised](claim::reconcile_epsilon), with a
-    /// warning. `Device` if the test part is another one and can't be evaluated.
+    /// or trained then. An epsilon that is too small is
+    /// [raised](claimed_epsilon::reconcile_epsilon), with a warning. `Device` if the test part is
+    /// another one and can't be evaluated.
     pub(crate) fn load_finished(
         &self,
         id: &str,
@@ -194,7 +195,9 @@ impl RunStore {
     /// Returns a stored run, if it was finished. `model` provides the code of a user-defined
     /// module, whose file holds parameters only.
     fn read_finished(&self, id: &str, model: &Model) -> Result<Option<Run>> {
-        let Some((mut record, files)) = record::read(&self.run_dir(id))? else { return Ok(None) };
+        let Some((mut record, files)) = run_files::read(&self.run_dir(id))? else {
+            return Ok(None);
+        };
         if record.ending != Ending::Finished {
             return Ok(None);
         }
@@ -207,8 +210,8 @@ impl RunStore {
             if pruned { Some(files.required_path(MASK)?) } else { files.verified_path(MASK)? };
         let mask = mask.map(Mask::load).transpose()?;
         let touched =
-            files.verified_path(TOUCHED)?.map(|path| record::read_json(&path)).transpose()?;
-        let warnings = Vec::from_iter(claim::reconcile_epsilon(&mut record));
+            files.verified_path(TOUCHED)?.map(|path| run_files::read_json(&path)).transpose()?;
+        let warnings = Vec::from_iter(claimed_epsilon::reconcile_epsilon(&mut record));
         Ok(Some(Run::new(record, model, mask, touched).restored(warnings)))
     }
 
@@ -229,7 +232,7 @@ impl RunStore {
         start::check_provenance(run.plan(), model, data)?;
         if let Some(ledger) = self.existing_ledger(data)? {
             let account = ledger.state()?;
-            evidence::check_releases_match_charge(&self.run_dir(id), run.record(), &account)?;
+            ledger_check::check_releases_match_charge(&self.run_dir(id), run.record(), &account)?;
         }
         Ok(Some(run))
     }
@@ -240,7 +243,7 @@ impl RunStore {
     /// `Io` if there is no room for it, or its folder can't be written.
     pub(crate) fn check_disk_space(&self, plan: &Plan, model: &Model) -> Result<()> {
         format::write(&self.home)?;
-        room::check(&self.runs_dir(), plan, model)
+        disk_space::check(&self.runs_dir(), plan, model)
     }
 
     /// Stores a run; an earlier run with the same id stays beside it. A run that ended early never
@@ -287,7 +290,7 @@ impl RunStore {
             })?;
             draft.write(TOUCHED, text)?;
         }
-        for (name, text) in record::to_json_files(run.record(), draft.checksums()?)? {
+        for (name, text) in run_files::to_json_files(run.record(), draft.checksums()?)? {
             draft.write(name, text)?;
         }
         for (name, bytes) in figures {
@@ -317,7 +320,7 @@ impl RunStore {
     /// # Errors
     /// As [`has_finished`](Self::has_finished).
     pub(crate) fn finished_entry_ref(&self, id: &str) -> Result<Option<LedgerEntryRef>> {
-        let stored = record::read(&self.run_dir(id))?.map(|(record, _)| record);
+        let stored = run_files::read(&self.run_dir(id))?.map(|(record, _)| record);
         let finished = stored.filter(|record| record.ending == Ending::Finished);
         Ok(finished.map(|record| record.charged))
     }
@@ -343,7 +346,7 @@ impl RunStore {
         let Some(draft) = draft.commit_if_absent(&folder)? else {
             return Ok(PublishOutcome::New);
         };
-        if draft.checksums()? == record::checksums(&folder)? {
+        if draft.checksums()? == run_files::checksums(&folder)? {
             return Ok(PublishOutcome::Identical);
         }
         draft.commit(aside)?;

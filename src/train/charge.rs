@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::attempt;
+use super::attempt_id;
 use super::checkpoint::CheckpointHeader;
 use crate::Result;
 use crate::data::Dataset;
@@ -51,7 +51,7 @@ impl<'a> RunCharge<'a> {
         Ok(Self {
             ledger,
             plan,
-            attempt_id: attempt::new_attempt_id(id)?,
+            attempt_id: attempt_id::new_attempt_id(id)?,
             state: ChargeState::Uncharged,
         })
     }

@@ -10,13 +10,13 @@ use crate::privacy::Ledger;
 use crate::privacy::digits::{format_count, pluralise};
 use crate::train::charge::RunCharge;
 use crate::train::checkpoint::{Checkpoint, CheckpointManager};
-use crate::train::course::RunTracker;
+use crate::train::checkpoint_writer::CheckpointWriter;
 use crate::train::interrupt::InterruptGuard;
 use crate::train::meter::{Meter, mean};
-use crate::train::steps::{TrainingLoop, TrainingOutput};
-use crate::train::writer::CheckpointWriter;
+use crate::train::run_tracker::RunTracker;
+use crate::train::training_loop::{TrainingLoop, TrainingOutput};
 use crate::train::{
-    CheckpointRecord, Ending, LedgerEntryRef, Observer, Run, RunRecord, Seeds, check, start,
+    CheckpointRecord, Ending, LedgerEntryRef, Observer, Run, RunRecord, Seeds, start, validation,
 };
 use crate::{Error, ErrorKind, Result, program};
 
@@ -105,7 +105,7 @@ impl<'a> Fit<'a> {
         let nowhere = Ledger::in_memory();
         let ledger = self.claim.ledger().unwrap_or(&nowhere);
         let model = &plan.prepare_model(&plan.initial_model(self.model)?)?;
-        check::validate_inputs(plan, model, data, ledger)?;
+        validation::validate_inputs(plan, model, data, ledger)?;
         let place = plan.resolve_device()?;
         let mut found =
             keeper.as_mut().map(|keeper| keeper.take_checkpoint(place)).transpose()?.flatten();

@@ -10,8 +10,8 @@ use crate::device::{DeviceArray, is_stub_device};
 use crate::engine;
 use crate::methods::{Plan, Release};
 use crate::nn::{Model, Network};
-use crate::train::course::RunTracker;
-use crate::train::state::Arrays;
+use crate::train::run_tracker::RunTracker;
+use crate::train::train_state::Arrays;
 use crate::train::{CurvePoint, divergence};
 use crate::{Error, ErrorKind, Result};
 

@@ -6,7 +6,7 @@ use crate::methods::{ClaimedEpsilon, Plan};
 use crate::nn::{Model, Provenance};
 use crate::privacy::digits::{RoundedUp, format_count, pluralise};
 use crate::privacy::{Badge, Event, RunReleases};
-use crate::train::{CheckpointRecord, Curve, Resumption, attempt, start};
+use crate::train::{CheckpointRecord, Curve, Resumption, attempt_id, start};
 use crate::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -118,7 +118,7 @@ impl RunRecord {
     /// Returns the random name of the run, by which exports know it. Unlike [`id`](Self::id) it is
     /// no hash of settings and data.
     pub fn label(&self) -> &str {
-        attempt::label(&self.charged.run)
+        attempt_id::label(&self.charged.run)
     }
 
     /// Returns the fraction of the training time in which the steps waited for examples to be read

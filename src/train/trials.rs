@@ -9,7 +9,7 @@ use crate::privacy::digits::{RoundedNearest, RoundedUp, format_count};
 use crate::train::charge::RunCharge;
 use crate::train::fit::{Claim, Fit, seed_label};
 use crate::train::interrupt::InterruptGuard;
-use crate::train::{LedgerEntryRef, NoopObserver, Observer, Run, RunRecord, Seeds, check};
+use crate::train::{LedgerEntryRef, NoopObserver, Observer, Run, RunRecord, Seeds, validation};
 use crate::{Error, ErrorKind, Result, program};
 
 /// Runs the trials of a plan of [private selection](Plan::best_of) and returns the best one: that
@@ -50,7 +50,7 @@ pub(crate) fn fit_private_selection(
         selection.candidates().iter().map(|candidate| candidate.with_device_of(plan)).collect();
     for candidate in &candidates {
         candidate.resolve_device()?;
-        check::validate_inputs(candidate, &candidate.prepare_model(model)?, data, ledger)?;
+        validation::validate_inputs(candidate, &candidate.prepare_model(model)?, data, ledger)?;
     }
     selection.check_same_cost(plan)?;
     let listening = InterruptGuard::start();

@@ -5,13 +5,13 @@
 //! settings on private data at a bounded cost.
 
 mod cost;
-mod draw;
+mod heat_map;
 mod live;
-mod outcome;
 mod procedure;
+mod result;
 mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use outcome::{Trial, TuningResult, TuningStep};
+pub use result::{Trial, TuningResult, TuningStep};
 pub use settings::Tuning;

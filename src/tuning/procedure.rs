@@ -1,10 +1,10 @@
 //! The four steps of the procedure.
 
 use super::live::LiveTuning;
-use super::outcome::{Trial, TuningResult, TuningStep};
-use super::{Tuning, cost, draw};
+use super::result::{Trial, TuningResult, TuningStep};
+use super::{Tuning, cost, heat_map};
 use crate::data::Dataset;
-use crate::grid::{Case, CellResult, Experiment, Randomness, run};
+use crate::grid::{Case, CellResult, Experiment, Randomness, scheduler};
 use crate::methods::{Method, NonPrivate, Plan};
 use crate::nn::Model;
 use crate::privacy::digits::{format_count, pluralise};
@@ -182,7 +182,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
             trials: near,
         });
         Ok(TuningResult {
-            heat_map_figure: draw::heat_map(&all, &self.note())?,
+            heat_map_figure: heat_map::heat_map(&all, &self.note())?,
             method: self.tuning.method.clone(),
             learning_rate: rate,
             clip,
@@ -216,7 +216,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
             Experiment::new(cases).jobs(self.tuning.jobs).with_randomness(Randomness::Fixed(seed));
         let model = |_| Ok(self.model.clone());
         self.live.begin(title);
-        let result = run::run_grid(&experiment, &model, self.on, self.store, self.live)?;
+        let result = scheduler::run_grid(&experiment, &model, self.on, self.store, self.live)?;
         if result.is_interrupted() {
             return Err(stopped(title));
         }

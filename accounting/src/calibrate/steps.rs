@@ -8,7 +8,7 @@ use super::search::{Search, SearchParameter};
 use super::{check_reachable, training};
 use crate::Result;
 use crate::digits::{RoundedUp, counted_plainly};
-use crate::length::MAX_STEPS;
+use crate::training_length::MAX_STEPS;
 use crate::{Accountant, Delta, Epsilon, NoiseMultiplier, SamplingRate};
 
 /// A calibrated number of steps and its epsilon.

@@ -7,11 +7,11 @@ use crate::Result;
 
 mod display;
 mod reduce;
-mod single;
+mod single_release;
 
 pub use reduce::STOPPING_ASSUMPTION;
 pub(super) use reduce::nearly_equal;
-pub(crate) use single::{SingleRelease, flatten_events, unsampled};
+pub(crate) use single_release::{SingleRelease, flatten_events, unsampled};
 
 /// A complete description of what was, or will be, released about a data set.
 ///

@@ -13,17 +13,17 @@ use super::{Delta, Epsilon, Event, NeighbouringRelation};
 use crate::Result;
 use crate::digits::counted_plainly;
 
-mod account;
+mod affordable_run;
 mod book;
 mod budget;
 mod entry;
-mod further;
+mod state;
 
-pub use account::{ChargeRecord, LedgerState};
+pub use affordable_run::AffordableRun;
 pub use book::{Book, MemoryBook};
 pub use budget::{Budget, BudgetStatus};
 pub use entry::{Entry, EntryKind};
-pub use further::AffordableRun;
+pub use state::{ChargeRecord, LedgerState};
 
 /// The privacy ledger of one data set.
 ///

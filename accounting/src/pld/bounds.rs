@@ -87,7 +87,7 @@ mod tests {
     use super::super::compose::{Composition, LossWindow, Transform};
     use super::super::loss_distribution::LossDistribution;
     use super::*;
-    use crate::nodes::Component;
+    use crate::noise_grid::Component;
 
     /// Returns a loss of `loss` with a given probability, otherwise 0.
     fn rare(loss: i64, probability: f64) -> LossDistribution {

@@ -1,7 +1,7 @@
 //! Chernoff bounds on a composition: looser than its loss distribution, but cheap.
 
 use super::loss_distribution::LossDistribution;
-use crate::nodes::Component;
+use crate::noise_grid::Component;
 use rayon::prelude::*;
 
 /// Margin for rounding errors, in ln delta.

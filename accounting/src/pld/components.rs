@@ -4,7 +4,7 @@ use super::dominating_pair::{DominatingPair, Kind};
 use crate::Result;
 use crate::accountant::unsupported;
 use crate::event::{SingleRelease, flatten_events};
-use crate::nodes::{Component, NoiseGrid};
+use crate::noise_grid::{Component, NoiseGrid};
 use crate::rdp::truncated::binomial_tail_upper;
 use crate::{Event, NeighbouringRelation};
 use std::sync::Arc;

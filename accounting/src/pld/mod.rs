@@ -31,9 +31,9 @@ mod coarse;
 mod components;
 mod compose;
 mod dominating_pair;
-mod growth;
 mod loss_distribution;
 mod node_losses;
+mod prefix_bounds;
 #[cfg(test)]
 mod tests;
 mod threshold;
@@ -119,7 +119,7 @@ impl Pld {
         let delta = delta.check()?.0;
         let mut worst = vec![Some(0.0); lists.len()];
         for cases in cases_of_lists(lists, self.neighbouring)? {
-            for (worst, found) in worst.iter_mut().zip(growth::upper_bounds(&cases, delta)) {
+            for (worst, found) in worst.iter_mut().zip(prefix_bounds::upper_bounds(&cases, delta)) {
                 *worst = worst.zip(found).map(|(a, b): (f64, f64)| a.max(b));
             }
         }

@@ -6,7 +6,7 @@ use super::components::{Mixture, NeighbourCase};
 use super::compose::{Composition, LossWindow, Spectrum, Transform};
 use super::loss_distribution::{self, LossDistribution};
 use super::tilted_sum::TiltedSum;
-use crate::nodes::Component;
+use crate::noise_grid::Component;
 use rayon::prelude::*;
 
 /// With fewer nodes than this one core is faster.

@@ -10,7 +10,7 @@ use super::sampled_gaussian::renyi_divergence;
 use super::selection::{SelectionBound, split};
 use super::truncated::{binomial_tail_upper, renyi_divergence_truncated};
 use crate::event::{SingleRelease, flatten_events};
-use crate::nodes::{Component, NoiseGrid};
+use crate::noise_grid::{Component, NoiseGrid};
 use crate::{Error, Result};
 use crate::{Event, NeighbouringRelation, Trials};
 

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use epsilab::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
-use super::figures::median;
 use super::memory;
+use super::results::median;
+use crate::run::kernel_client::{self, ExecutionEnd, KernelClient};
 use crate::run::outputs::OutputCollector;
-use crate::run::session::{self, ExecutionEnd, KernelClient};
-use crate::run::stop::StopSignal;
+use crate::run::stop_signal::StopSignal;
 use crate::{prebuilt, stdout};
 
 /// Measure how fast a Jupyter kernel starts and answers cells.
@@ -137,7 +137,7 @@ impl Client {
     async fn run(&mut self, code: &str) -> Result<f64> {
         let began = Instant::now();
         let mut outputs = OutputCollector::new(1);
-        let request = session::execute_request(code, false);
+        let request = kernel_client::execute_request(code, false);
         let ended =
             self.kernel.execute(0, request, Some(LIMIT), &mut outputs, &mut self.stop).await?;
         let seconds = began.elapsed().as_secs_f64();

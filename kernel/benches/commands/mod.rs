@@ -9,10 +9,10 @@
 mod check;
 mod child;
 mod data;
-mod figures;
 #[cfg(feature = "notebook")]
 mod kernel;
 mod memory;
+mod results;
 mod roofline;
 mod step;
 mod times;
@@ -25,7 +25,7 @@ use epsilab::device::{DeviceSpec, REHEARSAL_MARK, is_rehearsal};
 use epsilab::{Error, Result};
 
 use crate::stdout;
-use figures::{BenchResult, PeakMemory};
+use results::{BenchResult, PeakMemory};
 use step::{ExecutorChoice, MeasureMode};
 use variants::VariantArgs;
 use zoo::{Entry, ZOO};
@@ -134,7 +134,7 @@ fn measure(args: &BenchArgs, cases: &[Case<'_>]) -> Result<()> {
         if is_rehearsal() {
             stdout::print_line(REHEARSAL_MARK)?;
         }
-        stdout::print_line(&figures::heading(cases))?;
+        stdout::print_line(&results::heading(cases))?;
     }
     for case in cases {
         let times = child::ask(case, MeasureMode::Steps)?;
@@ -155,9 +155,9 @@ fn measure(args: &BenchArgs, cases: &[Case<'_>]) -> Result<()> {
         all.push(figures);
     }
     if args.json {
-        stdout::print_line(&figures::json(&all))
+        stdout::print_line(&results::json(&all))
     } else {
-        stdout::print_line(&figures::legend(cases))
+        stdout::print_line(&results::legend(cases))
     }
 }
 

@@ -3,7 +3,7 @@
 use epsilab::Result;
 use epsilab::privacy::{Accountant, Delta, Event, Gdp, Pld, Rdp};
 
-use super::asked::{AccountantChoice, AccountingOptions};
+use super::accounting_options::{AccountantChoice, AccountingOptions};
 
 /// Epsilon at one delta; `None` if the accountant refuses.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,14 +3,14 @@
 //! reads events, and `answer` and `curve` write the results. Begin with `epsilon`, and with `sigma`
 //! in the file of that name.
 
-mod answer;
-mod asked;
+mod accounting_options;
 mod curve;
+mod epsilon_report;
 mod event_file;
-mod run;
 mod sigma;
 #[cfg(test)]
 mod tests;
+mod training_spec;
 
 use std::path::PathBuf;
 
@@ -18,11 +18,11 @@ use epsilab::privacy::{Delta, Event};
 use epsilab::{Error, ErrorKind, Result};
 
 use crate::stdout;
-use answer::EpsilonReport;
-use asked::{AccountingArgs, AccountingOptions};
+use accounting_options::{AccountingArgs, AccountingOptions};
+use epsilon_report::EpsilonReport;
 use event_file::EventFile;
-use run::{TrainingSpec, TrainingSpecArgs};
 pub use sigma::{SigmaArgs, sigma};
+use training_spec::{TrainingSpec, TrainingSpecArgs};
 
 /// Compute the epsilon of a training run (Poisson-sampled Gaussian steps) or of events in a file.
 #[derive(clap::Args, Clone, Debug)]

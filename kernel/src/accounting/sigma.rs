@@ -6,8 +6,8 @@ use epsilab::privacy::{
 use epsilab::{Error, ErrorKind, Result, privacy};
 use serde_json::json;
 
-use super::asked::{AccountantChoice, AccountingArgs, AccountingOptions};
-use super::run::{TrainingSpec, TrainingSpecArgs};
+use super::accounting_options::{AccountantChoice, AccountingArgs, AccountingOptions};
+use super::training_spec::{TrainingSpec, TrainingSpecArgs};
 use crate::stdout;
 
 /// Compute the noise multiplier for a target epsilon, rounded to the safe side.

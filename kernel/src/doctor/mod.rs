@@ -5,7 +5,7 @@
 mod devices;
 mod ledgers;
 #[cfg(feature = "notebook")]
-mod notebook;
+mod notebook_checks;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -87,7 +87,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode> {
         return check_shared_folder(folder, args);
     }
     #[cfg(feature = "notebook")]
-    let mut checks = notebook::checks();
+    let mut checks = notebook_checks::checks();
     #[cfg(not(feature = "notebook"))]
     let mut checks = Vec::new();
     checks.extend([check_data(), ledgers::check(), devices::check()]);

@@ -8,9 +8,9 @@ use pulldown_cmark::{
 };
 use serde_json::Value;
 
-use super::clean::{is_safe_link, sanitize};
 use super::escape::escape;
-use super::{math, rust};
+use super::sanitize::{is_safe_link, sanitize};
+use super::{highlight, math};
 
 /// Maximum size of an embedded picture in bytes; larger ones are named instead.
 const MAX_PICTURE_BYTES: u64 = 20 * 1024 * 1024;
@@ -115,7 +115,7 @@ fn code_block(kind: &CodeBlockKind<'_>, code: &str) -> String {
     };
     let code = code.strip_suffix('\n').unwrap_or(code);
     let inner =
-        if matches!(language, "rust" | "rs") { rust::highlight(code) } else { escape(code) };
+        if matches!(language, "rust" | "rs") { highlight::highlight(code) } else { escape(code) };
     format!("<pre class=\"code\"><code>{inner}</code></pre>\n")
 }
 

@@ -6,14 +6,14 @@
 mod ansi;
 #[cfg(test)]
 mod attacks_tests;
-mod clean;
 mod css;
 mod escape;
+mod highlight;
 pub mod interactive;
 mod markdown;
 mod math;
 mod output;
-mod rust;
+mod sanitize;
 
 use std::path::Path;
 
@@ -123,7 +123,7 @@ fn render_code_cell(
     format!(
         "<section class=\"cell\">\n<pre class=\"code\" data-count=\"{count}\"><code>{}</code></pre>\
          \n{shown}</section>\n",
-        rust::highlight(source.trim_end_matches('\n')),
+        highlight::highlight(source.trim_end_matches('\n')),
     )
 }
 

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::ansi;
-use super::clean::sanitize;
 use super::escape::escape;
 use super::interactive::{self, VEGA_LITE};
 use super::markdown::{self, PictureSource};
 use super::math;
+use super::sanitize::sanitize;
 use crate::run::notebook::multiline_to_string;
 
 /// MIME types in the order of preference, richest first.

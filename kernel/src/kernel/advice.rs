@@ -1,10 +1,10 @@
 //! Advice for compiler errors in a notebook: meaning and remedy, one line each.
 
+use super::borrow_advice;
+use super::error_location;
 use super::errors::CellSource;
 use super::lab_names;
-use super::moves;
-use super::place;
-use super::wording::{self, rewrite_message};
+use super::rustc_messages::{self, rewrite_message};
 
 /// Advice to print below an error.
 #[derive(Default)]
@@ -26,7 +26,7 @@ impl Advice {
 
 /// Returns advice for an error whose cause lies in the notebook, or that beginners often make.
 pub fn for_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Advice {
-    let message = wording::error_title(error);
+    let message = rustc_messages::error_title(error);
     let name = message.split('`').nth(1).unwrap_or_default();
     if let Some(line) = for_library_item(error, &message, name) {
         return Advice::instead_of_rustc(&line);
@@ -37,7 +37,7 @@ pub fn for_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Ad
         replaces_rustc: is_module,
     };
     match error.code() {
-        Some("E0382" | "E0505" | "E0597" | "E0373") => moves::for_borrow_error(error, name),
+        Some("E0382" | "E0505" | "E0597" | "E0373") => borrow_advice::for_borrow_error(error, name),
         Some("E0423") if message.starts_with("expected value, found module") => missing(true),
         Some("E0425") if message.starts_with("cannot find value") => missing(false),
         Some("E0432" | "E0433") if name == "burn" || name.starts_with("burn::") => {
@@ -75,7 +75,7 @@ pub fn for_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Ad
         }
         Some("E0658") if message.starts_with("the `!` type") => {
             let line = error.json["spans"][0]["text"][0]["text"].as_str();
-            let name = line.and_then(place::stored_variable).unwrap_or("x");
+            let name = line.and_then(error_location::stored_variable).unwrap_or("x");
             Advice::instead_of_rustc(&format!(
                 "`{name}` would be kept, but its type contains that of code that never returns: \
                  put the code into braces `{{ … }}`, or give it a type (`let {name}: Type = …;`)"
@@ -88,7 +88,7 @@ pub fn for_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Ad
         None if message == "cannot find derive macro `Module` in this scope" => {
             Advice::instead_of_rustc("`use epsilab::burn; use epsilab::burn::module::Module;`")
         }
-        None if wording::borrowing_variable(&error.message()).is_some() => {
+        None if rustc_messages::borrowing_variable(&error.message()).is_some() => {
             Advice::alongside_rustc(OWNED_VALUE_ADVICE)
         }
         _ => Advice::default(),
@@ -104,8 +104,10 @@ fn for_library_item(error: &evcxr::CompilationError, message: &str, name: &str) 
         "E0308" | "E0277" => {
             let labels = error.spanned_messages().iter().map(|said| said.label.clone());
             let mut said = labels.chain([message.to_owned()]);
-            said.find_map(|said| lab_names::type_mismatch_advice(&wording::rewrite_message(&said)))
-                .map(str::to_owned)
+            said.find_map(|said| {
+                lab_names::type_mismatch_advice(&rustc_messages::rewrite_message(&said))
+            })
+            .map(str::to_owned)
         }
         "E0599" => lab_names::unknown_method_advice(message, name).map(str::to_owned),
         _ => None,

@@ -6,12 +6,12 @@ use std::ops::Range;
 use evcxr::{CommandContext, Completions};
 use serde_json::{Value, json};
 
-use super::commands;
+use super::cell_commands;
 use super::inspection;
 use super::is_complete;
-use super::names;
 use super::receiver;
 use super::requests::CodeCursor;
+use super::string_completion;
 use super::visibility::{MemberKind, Visibility};
 
 /// Request of a client about code at a cursor.
@@ -61,7 +61,8 @@ pub fn complete(
     code: &str,
     cursor: usize,
 ) -> Value {
-    if let Some(content) = complete_command(code, cursor).or_else(|| names::complete(code, cursor))
+    if let Some(content) =
+        complete_command(code, cursor).or_else(|| string_completion::complete(code, cursor))
     {
         return content;
     }
@@ -120,7 +121,7 @@ fn complete_command(code: &str, cursor: usize) -> Option<Value> {
         return None;
     }
     let matches =
-        commands::command_names().filter(|name| name.starts_with(typed)).map(str::to_owned);
+        cell_commands::command_names().filter(|name| name.starts_with(typed)).map(str::to_owned);
     let matches: Vec<String> = matches.collect::<BTreeSet<_>>().into_iter().collect();
     Some(completed(&matches, cursor - typed.chars().count()..cursor))
 }

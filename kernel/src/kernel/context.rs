@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::cell::CurrentCell;
+use super::current_cell::CurrentCell;
 use super::fence::Fences;
 use super::history::History;
-use super::input::InputRequests;
+use super::input_requests::InputRequests;
 use super::interrupt::InterruptController;
-use super::session::KernelWorkspace;
 use super::wire::MessageSender;
+use super::workspace::KernelWorkspace;
 
 /// Handles to all parts of the kernel that outlive a cell.
 #[derive(Clone)]

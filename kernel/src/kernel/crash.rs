@@ -1,7 +1,7 @@
 //! Error of a cell whose process ended: cause, lost variables and advice.
 
 use super::errors::CellFailure;
-use super::output::CellEnd;
+use super::output_reader::CellEnd;
 use super::panics;
 use super::variables::join_names;
 

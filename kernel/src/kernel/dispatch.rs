@@ -8,19 +8,19 @@ use jupyter_protocol::{ConnectionInfo, JupyterMessage};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::cell::CurrentCell;
 use super::complete::Question;
 use super::context::KernelContext;
-use super::display;
+use super::current_cell::CurrentCell;
 use super::evaluator::{EvalTask, Evaluator};
 use super::fence::Fences;
 use super::history::History;
-use super::input::InputRequests;
+use super::input_requests::InputRequests;
 use super::interrupt::InterruptController;
 use super::is_complete::{self, Completeness};
 use super::requests::{CodeCursor, Request};
-use super::session::KernelWorkspace;
+use super::side_channel;
 use super::wire::{self, Channel, IncomingMessage};
+use super::workspace::KernelWorkspace;
 use crate::prebuilt::rust_release;
 
 /// Runs the kernel until it is shut down.
@@ -45,7 +45,7 @@ pub async fn run(info: &ConnectionInfo, session: Arc<KernelWorkspace>) -> epsila
         inputs,
         history,
     };
-    display::listen(&context)?;
+    side_channel::listen(&context)?;
     let kernel = Kernel { evaluator: Evaluator::start(context.clone()), context };
 
     let os = |e: std::io::Error| Error::io("listening to signals", &e);

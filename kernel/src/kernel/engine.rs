@@ -8,23 +8,23 @@ use epsilab::program;
 use evcxr::{CommandContext, EvalContext, EvalOutputs};
 use serde_json::{Map, Value};
 
-use super::cell_process::stream::readable;
-use super::commands;
+use super::cell_commands;
+use super::cell_process::stream_codec::readable;
 use super::complete::{self, Question};
-use super::content::MimeData;
 use super::context::KernelContext;
 use super::crash;
-use super::disk;
+use super::disk_full;
+use super::display_blocks::MimeData;
 use super::errors::{CellFailure, CellSource};
-use super::input::InputFailure;
+use super::input_requests::InputFailure;
 use super::is_complete;
-use super::output::{CellEnd, OutputReader};
+use super::output_reader::{CellEnd, OutputReader};
 use super::panics;
-use super::session;
 use super::std_sources;
 use super::variables::{RemovalCause, VariableTracker};
 use super::visibility::Visibility;
 use super::warm_up::{self, TYPE_INFERENCE_CODE, WARM_UP_CELL, dep_command};
+use super::workspace;
 use crate::prebuilt::{self, BuildProgress, PrebuiltLibrary};
 
 /// A running evcxr whose cells are linked to the lab.
@@ -77,7 +77,7 @@ impl EvcxrEngine {
             BuildProgress::Bar(bar) => context.current.report_startup_progress(bar),
         };
         let no_lab = |text: &str| CellFailure::new("KernelError", text);
-        session::check_temporary_folder().map_err(|e| no_lab(&e.to_string()))?;
+        workspace::check_temporary_folder().map_err(|e| no_lab(&e.to_string()))?;
         let lab = prebuilt::ensure_built(&mut progress).map_err(|e| no_lab(&e.to_string()))?;
         let unlinked = match Self::start_with_library(context, is_awaited, &lab) {
             Err(StartError::LinkFailed(text)) => text,
@@ -156,7 +156,7 @@ impl EvcxrEngine {
         code: &str,
         count: u64,
     ) -> Result<EvaluationResult, NoResult> {
-        if let Some(name) = commands::documentation_query(code) {
+        if let Some(name) = cell_commands::documentation_query(code) {
             return Ok(EvaluationResult {
                 pager: Some(self.documentation(name)?),
                 ..EvaluationResult::default()
@@ -191,9 +191,9 @@ impl EvcxrEngine {
         let own = |(name, kind): (&str, &str)| (name.to_owned(), kind.to_owned());
         let mut variables: Vec<_> = self.evcxr.variables_and_types().map(own).collect();
         variables.sort();
-        let asked = commands::parse_commands(code, &variables)?;
+        let asked = cell_commands::parse_commands(code, &variables)?;
         if asked.help {
-            context.current.print("stdout", &commands::help_text());
+            context.current.print("stdout", &cell_commands::help_text());
         }
         if asked.is_fully_handled() {
             return Ok(Map::new());
@@ -332,8 +332,8 @@ impl From<String> for StartError {
 
 fn warm_up_failed(error: &evcxr::Error, output: &OutputReader) -> StartError {
     let end = output.finish(false, true);
-    if disk::is_disk_full_error(error) {
-        return StartError::Other(disk::disk_full_message(disk::STARTUP_CONSEQUENCE));
+    if disk_full::is_disk_full_error(error) {
+        return StartError::Other(disk_full::disk_full_message(disk_full::STARTUP_CONSEQUENCE));
     }
     let source =
         CellSource { code: WARM_UP_CELL, count: 0, variables: &VariableTracker::default() };

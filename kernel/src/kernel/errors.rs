@@ -4,16 +4,16 @@ use evcxr::CompilationError;
 use serde_json::{Value, json};
 
 use super::advice;
-use super::commands;
+use super::borrow_advice;
+use super::cell_commands;
 use super::crash;
-use super::disk;
-use super::moves;
-use super::output::CellEnd;
+use super::disk_full;
+use super::error_location::{self, LineSpan};
+use super::output_reader::CellEnd;
 use super::panics::{self, CellLine};
-use super::place::{self, LineSpan};
-use super::printed::is_panic_header;
+use super::rustc_messages;
+use super::stream_buffer::is_panic_header;
 use super::variables::VariableTracker;
-use super::wording;
 use crate::pattern::{Pattern, pattern};
 
 /// The content of an `error` message.
@@ -88,8 +88,11 @@ impl CellFailure {
 
     /// Creates the failure of a cell that did not run, or whose process ended.
     pub fn from_evcxr(error: &evcxr::Error, source: &CellSource<'_>, end: &CellEnd) -> Self {
-        if disk::is_disk_full_error(error) {
-            return Self::new("CompileError", &disk::disk_full_message(disk::CELL_CONSEQUENCE));
+        if disk_full::is_disk_full_error(error) {
+            return Self::new(
+                "CompileError",
+                &disk_full::disk_full_message(disk_full::CELL_CONSEQUENCE),
+            );
         }
         match error {
             evcxr::Error::CompilationErrors(errors) => from_compile_errors(errors, source),
@@ -106,8 +109,8 @@ impl CellFailure {
 
     /// Creates the failure of an engine that can't be started.
     pub fn from_startup(text: &str) -> Self {
-        let full = disk::is_disk_full_message(text)
-            .then(|| disk::disk_full_message(disk::STARTUP_CONSEQUENCE));
+        let full = disk_full::is_disk_full_message(text)
+            .then(|| disk_full::disk_full_message(disk_full::STARTUP_CONSEQUENCE));
         Self::new("KernelError", full.as_deref().unwrap_or_else(|| strip_build_output(text)))
     }
 
@@ -176,7 +179,7 @@ fn from_compile_errors(errors: &[CompilationError], source: &CellSource<'_>) -> 
         return in_our_words(text, vec![format!("  = help: {help}")]);
     }
     if serious.iter().any(|error| error.message().contains("delimiter"))
-        && let Some((bracket, part)) = place::find_unclosed_bracket(source.code)
+        && let Some((bracket, part)) = error_location::find_unclosed_bracket(source.code)
     {
         return in_our_words(format!("`{bracket}` is never closed"), render_span(source, &part));
     }
@@ -185,11 +188,11 @@ fn from_compile_errors(errors: &[CompilationError], source: &CellSource<'_>) -> 
     }
     let mut reported = Vec::new();
     for error in serious {
-        if moves::is_followup_error(error, &reported) {
+        if borrow_advice::is_followup_error(error, &reported) {
             continue;
         }
         reported.push(error);
-        value.get_or_insert_with(|| wording::error_title(error));
+        value.get_or_insert_with(|| rustc_messages::error_title(error));
         if !traceback.is_empty() {
             traceback.push(String::new());
         }
@@ -211,7 +214,7 @@ fn misplaced_command_failure(
         let above = line.checked_sub(1)?;
         let is_code = |text: &str| !text.trim().is_empty() && !text.trim().starts_with([':', '/']);
         source.code.lines().take(above).find(|text| is_code(text))?;
-        Some((line, commands::misplaced_command(source.code.lines().nth(above)?)?))
+        Some((line, cell_commands::misplaced_command(source.code.lines().nth(above)?)?))
     })?;
     let text = format!("commands stand before the code: move `{name}` to the top of the cell");
     Some(in_our_words(text, render_span(source, &LineSpan { line, from: 1, to: name.len() + 1 })))
@@ -235,7 +238,7 @@ fn type_without_debug(error: &CompilationError) -> Option<String> {
 fn render_error(error: &CompilationError, source: &CellSource<'_>, into: &mut Vec<String>) {
     let CellSource { code, count, .. } = *source;
     let number = error.code().map(|code| format!("[{code}]")).unwrap_or_default();
-    let said = wording::error_title(error);
+    let said = rustc_messages::error_title(error);
     into.push(format!("{}{number}: {said}", error.level()));
     let mut messages: Vec<_> = error.spanned_messages().iter().collect();
     messages.sort_by_key(|message| !message.is_primary);
@@ -246,14 +249,14 @@ fn render_error(error: &CompilationError, source: &CellSource<'_>, into: &mut Ve
     let mut shown = None;
     // Without a span, the error lies in generated code.
     if error.spanned_messages().iter().all(|message| message.span.is_none())
-        && let Some(part) = place::locate_error(error, code)
+        && let Some(part) = error_location::locate_error(error, code)
     {
         into.extend(render_span(source, &part));
     }
     for message in messages {
         // evcxr fills an empty label with the message, which stands above already.
         let label = Some(message.label.as_str()).filter(|label| !label.ends_with(&error.message()));
-        let label = label.map(wording::rewrite_message);
+        let label = label.map(rustc_messages::rewrite_message);
         let Some(span) = message.span else {
             into.extend(
                 label.filter(|label| !label.is_empty()).map(|label| format!("  = {label}")),
@@ -278,7 +281,9 @@ fn render_error(error: &CompilationError, source: &CellSource<'_>, into: &mut Ve
     if advice.replaces_rustc {
         return;
     }
-    into.extend(wording::help_messages(error).into_iter().map(|help| format!("  = help: {help}")));
+    into.extend(
+        rustc_messages::help_messages(error).into_iter().map(|help| format!("  = help: {help}")),
+    );
 }
 
 /// Returns the line of a part, with a marker below it.

@@ -15,7 +15,7 @@ use parking_lot::{Condvar, Mutex};
 use super::cell_process::pipe_path;
 use super::interrupt::InterruptController;
 use super::markers::{Marker, Markers};
-use super::output::Stream;
+use super::output_reader::Stream;
 
 /// Time after which the figure is published anyway. A thread that outlives its cell runs into it:
 /// evcxr reads standard output only while a cell runs.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::cell::CurrentCell;
+use super::current_cell::CurrentCell;
 use crate::folder::entries;
 
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);

@@ -2,8 +2,8 @@
 //!
 //! The cell process tells the kernel what happens by lines on these streams. Each marker carries a
 //! nonce that is drawn when the kernel starts, so that text printed by a cell is never taken for a
-//! marker. evcxr's generated code prints fixed words instead; [`rustc`](super::rustc) replaces them
-//! by markers before a cell is compiled.
+//! marker. evcxr's generated code prints fixed words instead;
+//! [`rustc_wrapper`](super::rustc_wrapper) replaces them by markers before a cell is compiled.
 
 /// Environment variable that passes the nonce to the cell process and to the compiler wrapper.
 pub const NONCE_ENV_VAR: &str = "EPSILAB_CELL_MARKERS";

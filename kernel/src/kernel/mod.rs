@@ -6,59 +6,59 @@
 //! separates what cells print from what the cell process reports (`markers`).
 
 mod advice;
-mod cell;
+mod borrow_advice;
+mod cell_commands;
 mod cell_process;
-mod commands;
 mod complete;
-mod content;
 mod context;
 mod crash;
-mod disk;
+mod current_cell;
+mod disk_full;
 mod dispatch;
-mod display;
+mod display_blocks;
 mod engine;
+mod error_location;
 mod errors;
 mod evaluator;
 mod fence;
 mod history;
-mod input;
+mod input_requests;
 mod inspection;
 mod interrupt;
 mod is_complete;
 mod lab_names;
-mod limits;
 mod markers;
-mod moves;
-mod names;
-mod output;
+mod output_limits;
+mod output_reader;
 mod panics;
-mod place;
-mod printed;
 mod receiver;
 mod requests;
-mod rustc;
-mod session;
+mod rustc_messages;
+mod rustc_wrapper;
+mod safepoints;
+mod side_channel;
 mod std_sources;
-mod stop_points;
+mod stream_buffer;
+mod string_completion;
 mod variables;
 mod visibility;
 mod warm_up;
 mod wire;
-mod wording;
+mod workspace;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use epsilab::{Error, Result};
 
-use session::KernelWorkspace;
-pub use session::check_temporary_folder;
+use workspace::KernelWorkspace;
+pub use workspace::check_temporary_folder;
 
 /// Runs the cell process or the compiler wrapper if this binary was started as one of them, and
 /// then never returns. Must be called first in `main`.
 pub fn run_child_process() {
-    if rustc::is_invoked() {
-        rustc::run();
+    if rustc_wrapper::is_invoked() {
+        rustc_wrapper::run();
     }
     if std::env::var_os("EVCXR_IS_RUNTIME").is_some() {
         cell_process::run();

@@ -3,7 +3,7 @@
 //! evcxr wraps the statements of a cell in generated code, so the line number in a panic message
 //! belongs to the generated file. The statements themselves are copied line by line.
 
-use super::stop_points;
+use super::safepoints;
 use crate::pattern::{Pattern, pattern};
 
 /// Line of a cell.
@@ -32,8 +32,8 @@ fn parse_position(header: &str) -> Option<(usize, usize)> {
 pub fn locate(header: &str, source: &str, cells: &[(u64, String)]) -> Option<CellLine> {
     let (line, column) = parse_position(header)?;
     let at = line.checked_sub(1)?;
-    let column = stop_points::original_column(source.lines().nth(at)?, column);
-    let source = stop_points::remove_safepoints(source);
+    let column = safepoints::original_column(source.lines().nth(at)?, column);
+    let source = safepoints::remove_safepoints(source);
     let source: Vec<&str> = source.lines().collect();
     let wanted = source.get(at)?.trim();
     let indent = source[at].chars().take_while(|c| c.is_whitespace()).count();

@@ -5,11 +5,11 @@
 
 mod build_env;
 mod bundle;
-mod contents;
 mod derives;
 mod dylib;
 pub mod environment;
 mod estimate;
+mod manifest;
 mod packages;
 mod progress;
 mod shim;
@@ -32,7 +32,7 @@ use rustix::io::FdFlags;
 use build_env::BuildEnv;
 pub use build_env::{Origin, collect_sources, hex, is_installed};
 pub use bundle::compile as compile_bundle;
-use contents::CheckDepth;
+use manifest::CheckDepth;
 use progress::Progress;
 pub use progress::{BuildProgress, terminal_progress};
 use stamp::Stamp;
@@ -316,7 +316,7 @@ fn build(env: &BuildEnv, toolchain: &Toolchain, progress: Progress<'_>) -> Resul
         burn: dylib::text(&dylib::package(&metadata, "burn")["version"]),
         workspace: env.library_dir.to_string_lossy().into_owned(),
         sources,
-        files_sha256: contents::write_manifest(fresh.path())?,
+        files_sha256: manifest::write_manifest(fresh.path())?,
         library: library.to_string_lossy().into_owned(),
         seconds: start.elapsed().as_secs_f64(),
     }

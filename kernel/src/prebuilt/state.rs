@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::contents::{self, ChangedFile, CheckDepth};
+use super::manifest::{self, ChangedFile, CheckDepth};
 use super::stamp::Stamp;
 
 /// State of a lab.
@@ -42,7 +42,7 @@ pub fn check_state(dir: &Path, depth: CheckDepth) -> Option<LibraryState> {
 pub fn changed_files(dir: &Path) -> Vec<ChangedFile> {
     let stamp = Stamp::read(dir);
     stamp
-        .and_then(|stamp| contents::find_changed(dir, &stamp, CheckDepth::Full).ok())
+        .and_then(|stamp| manifest::find_changed(dir, &stamp, CheckDepth::Full).ok())
         .unwrap_or_default()
 }
 
@@ -52,7 +52,7 @@ fn find_damage(dir: &Path, depth: CheckDepth) -> Option<String> {
         let path = dir.join(Stamp::FILE);
         return Some(format!("{} is missing or can't be read", path.display()));
     };
-    let changed = match contents::find_changed(dir, &stamp, depth) {
+    let changed = match manifest::find_changed(dir, &stamp, depth) {
         Ok(changed) => changed,
         Err(error) => return Some(error.to_string()),
     };
@@ -88,7 +88,7 @@ pub mod tests {
         }
         let stamp = Stamp {
             library: "liblab.so".into(),
-            files_sha256: contents::write_manifest(&dir).expect("listed"),
+            files_sha256: manifest::write_manifest(&dir).expect("listed"),
             seconds: 1.0,
             ..Stamp::default()
         };

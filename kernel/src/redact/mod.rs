@@ -2,8 +2,8 @@
 //! one output, `copy` applies the rules to a notebook, `counts` adds up what was removed, and
 //! `target` finds the path of the copy. Begin with `redact`.
 
-mod copy;
 mod counts;
+mod redacted_notebook;
 mod rules;
 mod target;
 
@@ -15,8 +15,8 @@ use epsilab::{Result, file};
 
 use crate::html;
 use crate::run::notebook::Notebook;
-use crate::run::targets::ResultPaths;
-use copy::RedactedNotebook;
+use crate::run::result_paths::ResultPaths;
+use redacted_notebook::RedactedNotebook;
 use rules::RedactionRules;
 
 /// Copy notebooks without what no epsilon covers, or check that nothing of it is left.

@@ -7,7 +7,7 @@ use epsilab::{Error, ErrorKind, Result};
 use serde_json::Value;
 
 use crate::run::notebook::parent_of;
-use crate::run::targets::ResultPaths;
+use crate::run::result_paths::ResultPaths;
 
 impl ResultPaths {
     /// Chooses the paths of a copy: `NB.redacted.ipynb` beside the notebook, the file `out` if it

@@ -6,11 +6,11 @@ use std::time::Duration;
 use epsilab::{Error, ErrorKind, Result, program};
 use jupyter_zmq_client::{ErrorOutput, ExecuteReply, ReplyError, ReplyStatus};
 
+use super::kernel_client::{self, ExecutionEnd, KernelClient};
 use super::notebook::Notebook;
 use super::outputs::OutputCollector;
 use super::report::{self, HaltReason};
-use super::session::{self, ExecutionEnd, KernelClient};
-use super::stop::StopSignal;
+use super::stop_signal::StopSignal;
 use crate::html;
 
 /// Runs the cells of the notebook in a kernel of its own and puts their outputs into the notebook.
@@ -42,7 +42,7 @@ pub async fn execute(
         }
         let may_fail = notebook.may_fail(*at);
         let began = report::begin(&report::of_cell(number + 1, cells.len(), source));
-        let request = session::execute_request(source, may_fail);
+        let request = kernel_client::execute_request(source, may_fail);
         let ended = session.execute(number, request, limit, &mut outputs, &mut stop).await;
         halt = match ended {
             Ok(ExecutionEnd::Replied(reply)) => {
@@ -91,7 +91,7 @@ async fn warm_up(
 ) -> Option<HaltReason> {
     let began = report::begin("starting the kernel ");
     let halt = match session
-        .execute(usize::MAX, session::silent_request("();"), None, outputs, stop)
+        .execute(usize::MAX, kernel_client::silent_request("();"), None, outputs, stop)
         .await
     {
         Ok(ExecutionEnd::Replied(reply)) if matches!(reply.status, ReplyStatus::Ok) => None,

@@ -9,8 +9,8 @@ use tokio::runtime::Runtime;
 use super::execute::execute;
 use super::notebook::{Notebook, parent_of};
 use super::report::HaltReason;
-use super::targets::ResultPaths;
-use super::{Profile, RunArgs, compare, params, small};
+use super::result_paths::ResultPaths;
+use super::{Profile, RunArgs, compact, compare, params};
 use crate::html;
 use crate::html::interactive::Libraries;
 use crate::options::name_of;
@@ -75,7 +75,7 @@ impl<'a> NotebookJob<'a> {
         let written = match &self.result_paths {
             Some(targets) => self.write(targets, args, libraries)?,
             None if args.inplace && halt.is_none() => {
-                let small = small::compact_notebook(&self.notebook, &name_of(&profile));
+                let small = compact::compact_notebook(&self.notebook, &name_of(&profile));
                 file::write(self.path, small.to_text()?)?;
                 vec![self.path]
             }
@@ -113,7 +113,7 @@ impl<'a> NotebookJob<'a> {
 
     /// Compares the outputs with the saved ones, and returns the reason to halt if they differ.
     fn compare(&self, saved: &Notebook, profile: Profile) -> Option<HaltReason> {
-        let same = small::saved_profile(saved) == Some(&name_of(&profile));
+        let same = compact::saved_profile(saved) == Some(&name_of(&profile));
         let found = compare::differences(saved, &self.notebook, same);
         if !found.is_empty() {
             return Some(HaltReason::OutputsDiffer(found));
@@ -123,7 +123,7 @@ impl<'a> NotebookJob<'a> {
         } else {
             eprintln!(
                 "the outputs are of the same kinds as the saved ones, which are of the profile {}",
-                small::saved_profile(saved).unwrap_or_default()
+                compact::saved_profile(saved).unwrap_or_default()
             )
         }
         None
@@ -133,7 +133,7 @@ impl<'a> NotebookJob<'a> {
 /// Reads the notebook with its saved outputs.
 fn read_saved_outputs(path: &Path) -> Result<Notebook> {
     let saved = Notebook::open_with_outputs(path)?;
-    if small::saved_profile(&saved).is_none() {
+    if compact::saved_profile(&saved).is_none() {
         let why =
             "it has no outputs that were saved with --inplace, so there is nothing to compare";
         let save = program::command(&format!("run {} --inplace", path.display()));

@@ -3,17 +3,17 @@
 //! the file, `session` is the kernel, `execute` runs the cells in it, and `outputs` collects what
 //! they show.
 
+mod compact;
 mod compare;
 mod execute;
 mod job;
+pub mod kernel_client;
 pub mod notebook;
 pub mod outputs;
 mod params;
 mod report;
-pub mod session;
-mod small;
-pub mod stop;
-pub mod targets;
+pub mod result_paths;
+pub mod stop_signal;
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -4,14 +4,14 @@
 //! same command trains nothing the second time.
 
 mod data;
+mod export;
+mod initial_model;
 mod mask;
-mod out;
-mod plan;
+mod plan_args;
 mod pretrained;
 mod progress;
 mod report;
 mod settings;
-mod start;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -27,10 +27,10 @@ use epsilab::{Error, Result, lab};
 
 use crate::{options, stdout};
 pub use data::DataArgs;
-use plan::PlanArgs;
+use initial_model::InitialModelArgs;
+use plan_args::PlanArgs;
 use progress::StderrRunObserver;
 pub use settings::specs;
-use start::InitialModelArgs;
 
 /// Train one model, privately or not, and report its guarantee and accuracy.
 #[derive(clap::Args, Clone, Debug)]
@@ -101,7 +101,7 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
     if run.storing_error().is_some() {
         // The error was shown when it happened.
         match &args.out {
-            Some(out) => out::export_run(out, &run)?,
+            Some(out) => export::export_run(out, &run)?,
             None => eprintln!("the model is lost: --out DIR names another place for it"),
         }
         return Ok(ExitCode::FAILURE);
@@ -115,7 +115,7 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
         return Ok(ExitCode::from(interrupt::exit_code()));
     }
     if let Some(out) = &args.out {
-        out::export_run(out, &run)?;
+        export::export_run(out, &run)?;
     }
     stdout::print_line(&if args.json { report::to_json(&run)? } else { report::to_text(&run)? })?;
     Ok(ExitCode::SUCCESS)

@@ -3,7 +3,7 @@
 //! `bound` the lower bound on epsilon that the guesses give, and `report` the result.
 
 mod bound;
-mod crowd;
+mod canary_set;
 mod report;
 #[cfg(test)]
 mod tests;

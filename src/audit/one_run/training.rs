@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::bound::Guesses;
-use super::crowd::{Attacker, CanarySet};
+use super::canary_set::{Attacker, CanarySet};
 use super::report::OneRunReport;
-use crate::audit::claim::{PrivacyClaim, require_poisson_sampling, stages_of};
 use crate::audit::game::MechanismFactory;
+use crate::audit::privacy_claim::{PrivacyClaim, require_poisson_sampling, stages_of};
 use crate::audit::statistics::CONFIDENCE;
 use crate::data::{Dataset, PoissonSampler};
 use crate::engine::{AutoExecutor, Batch, Bound, ClipRule, Executor};

@@ -20,7 +20,7 @@ type Executor = fn(&Lab);
 fn here(lab: &Lab, jobs: usize) {
     let build = |seed| models::mlp(&lab.data, &[8]).seed(seed).build();
     let experiment = lab.experiment.clone().jobs(jobs);
-    let result = crate::grid::run::run_grid(
+    let result = crate::grid::scheduler::run_grid(
         &experiment,
         &build,
         &lab.data,

@@ -10,9 +10,9 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::drawn::{bernoulli, uniform_below};
 use super::examples::{Examples, format_shape};
 use super::images::{self, ReadErrorHandler};
+use super::synthetic::{bernoulli, uniform_below};
 use crate::device::kernels;
 use crate::{Error, ErrorKind, Result};
 

@@ -2,10 +2,10 @@
 //! `Dataset`. `cut` splits, limits and normalizes data sets, `parts` assigns examples to parts,
 //! `files` reads features from files, and `hash` hashes the training and the test part.
 
-mod cut;
+mod derived;
 mod files;
 mod hash;
-mod parts;
+mod partition;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::digest::format_count;
 use super::examples::{Examples, format_shape};
 use super::origin;
-use super::public::PublicReason;
+use super::public_data::PublicReason;
 use super::text::Vocabulary;
 
 /// A labelled data set for classification, cheap to clone.

@@ -92,9 +92,9 @@ fn removing_an_example_moves_no_other() {
         assert_eq!(features(parts.train()), rest(split.train()));
         assert_eq!(features(parts.test()), rest(split.test()));
         // At one and the same probability: the size of the whole is public.
-        let [kept, _] = parts::partition_examples(
+        let [kept, _] = partition::partition_examples(
             less.train(),
-            &parts::partition_key(&[0; 32], "limit", 0),
+            &partition::partition_key(&[0; 32], "limit", 0),
             0.5,
         );
         assert_eq!(features(&less.train().select(&kept)), rest(limited.train()));

@@ -8,10 +8,10 @@ use rand::Rng;
 
 use super::canvas::{Canvas, Colour, Pose, SIDE, colour, per_pixel, turn};
 use super::dataset::Dataset;
-use super::drawn::{
+use super::signed_distance::{Point, SDF_SHAPES, SdfShape};
+use super::synthetic::{
     DataSplit, approx_normal, bernoulli, choose, dataset, example_rng, uniform, uniform_below,
 };
-use super::forms::{Point, SDF_SHAPES, SdfShape};
 use crate::Result;
 use noise::Spectrum;
 

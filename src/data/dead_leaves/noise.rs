@@ -4,8 +4,8 @@
 use rand::Rng;
 
 use crate::data::canvas::turn;
-use crate::data::drawn::{approx_normal, bernoulli, uniform};
-use crate::data::forms::Point;
+use crate::data::signed_distance::Point;
+use crate::data::synthetic::{approx_normal, bernoulli, uniform};
 
 /// Number of octaves: spacings of 1, 2, 4, 8 and 16 pixels.
 const OCTAVES: usize = 5;

@@ -2,17 +2,17 @@
 //! `drawn_digits`, which are centred as those of MNIST. `shapes` has the strokes of the digits,
 //! `hand` varies them, and `ink` makes pixels of them.
 
-mod hand;
-mod ink;
+mod page;
+mod renderer;
 mod shapes;
 
 use rand::Rng;
 
 use super::dataset::Dataset;
-use super::drawn::{DataSplit, dataset, example_rng};
+use super::synthetic::{DataSplit, dataset, example_rng};
 use crate::Result;
-use hand::GlyphRenderer;
-use ink::{PIXELS, SIDE};
+use page::{PIXELS, SIDE};
+use renderer::GlyphRenderer;
 
 /// The names of the ten classes.
 pub(super) const DIGIT_NAMES: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
@@ -91,7 +91,7 @@ fn digit_in_box(seed: u64, part: DataSplit, number: u64) -> (u32, [u8; PIXELS]) 
     let mut rng = example_rng(b"epsilab digits 1", seed, part, number);
     let label = rng.next_u32() % 10;
     let page = GlyphRenderer::new(rng).write_in_box(label as usize);
-    (label, ink::centred(&page.grey()))
+    (label, page::centred(&page.grey()))
 }
 
 /// Returns the glyph with this index.

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits, RgbImage};
 
-use super::whole;
+use super::completeness;
 
 /// Largest number of pixels along a side, and in all. A small file can announce any size, so a
 /// larger one counts as damaged.
@@ -41,7 +41,7 @@ fn decode_unguarded(bytes: &[u8]) -> Result<RgbImage, String> {
     let decoder = reader.into_decoder().map_err(damaged)?;
     check_size(decoder.dimensions())?;
     // The decoders fill missing pixels with grey, or stop reading after the last pixel.
-    if !whole::is_complete(format, bytes) {
+    if !completeness::is_complete(format, bytes) {
         return Err(format!("a {name} image that is truncated"));
     }
     Ok(DynamicImage::from_decoder(decoder).map_err(damaged)?.into_rgb8())

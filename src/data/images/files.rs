@@ -6,10 +6,10 @@ use rayon::iter::Either;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
-use super::damaged;
+use super::combined_error;
 use super::decode::decode;
+use super::location::ImageLocation;
 use super::options::ImageOptions;
-use super::place::ImageLocation;
 use crate::data::digest::hex;
 use crate::data::progress::ProgressPrinter;
 use crate::{Error, Result};
@@ -44,7 +44,7 @@ impl ImageFiles {
             file.map_or_else(Either::Right, |file| Either::Left(Arc::new(file)))
         };
         let (files, errors): (Vec<_>, Vec<_>) = places.into_par_iter().partition_map(open);
-        damaged::combine_errors(all, errors)?;
+        combined_error::combine_errors(all, errors)?;
         Ok(Self { files: Arc::new(files), form })
     }
 
@@ -59,7 +59,10 @@ impl ImageFiles {
             progress.increment();
             checked.err()
         };
-        damaged::combine_errors(self.files.len(), self.files.par_iter().filter_map(check).collect())
+        combined_error::combine_errors(
+            self.files.len(),
+            self.files.par_iter().filter_map(check).collect(),
+        )
     }
 
     /// Returns the shape of one example.

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use super::layout::{Layout, LayoutKind};
+use super::listing::ImageListing;
 use super::options::ImageOptions;
 use super::scan;
-use super::set::ImageListing;
 use crate::Result;
 use crate::data::dataset::Dataset;
+use crate::data::decompressed_file::corrupt;
 use crate::data::digest::pluralise;
 use crate::data::table::{CLASSES, CLASSES_FIX};
-use crate::data::unpack::corrupt;
 
 /// Creates a data set from a folder of JPEG, PNG and WebP images, for sets larger than memory. Two
 /// layouts are read, and [`Dataset::source`] says which one was found:

@@ -3,17 +3,17 @@
 //! `ImageOptions`. `ImageFiles` holds the list, and `gather` reads and decodes the images of a
 //! batch.
 
-mod damaged;
+mod combined_error;
+mod completeness;
 mod decode;
 mod files;
 mod folder;
 mod layout;
+mod listing;
+mod location;
 mod options;
-mod place;
 mod scan;
-mod set;
 mod shards;
-mod whole;
 
 pub(super) use files::{ImageFiles, ReadErrorHandler, gather};
 pub use folder::image_folder;

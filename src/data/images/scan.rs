@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::place::ImageLocation;
+use super::location::ImageLocation;
 use crate::Result;
-use crate::data::unpack::{cannot_open, cannot_read, corrupt};
+use crate::data::decompressed_file::{cannot_open, cannot_read, corrupt};
 
 /// The class folders of the training or test part and their images, both sorted by name.
 pub(super) struct ScannedPart {

@@ -5,8 +5,8 @@ use rand::Rng;
 
 use super::canvas::{Canvas, Colour, Pose, SIDE, colour, turn};
 use super::dataset::Dataset;
-use super::drawn::{dataset, example_rng, uniform, uniform_below};
-use super::forms::SDF_SHAPES;
+use super::signed_distance::SDF_SHAPES;
+use super::synthetic::{dataset, example_rng, uniform, uniform_below};
 use crate::Result;
 
 /// Returns synthetic coloured shapes and textures in ten classes: 10,000 for training and 2,000

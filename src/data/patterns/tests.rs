@@ -1,7 +1,7 @@
 use super::*;
 use crate::ErrorKind;
 use crate::data::Dataset;
-use crate::data::forms::Point;
+use crate::data::signed_distance::Point;
 
 /// Features of an image.
 const SIZE: usize = 3 * SIDE * SIDE;

@@ -6,7 +6,7 @@ mod words;
 use rand::Rng;
 
 use super::dataset::Dataset;
-use super::drawn::{bernoulli, choose, dataset, example_rng, uniform_below};
+use super::synthetic::{bernoulli, choose, dataset, example_rng, uniform_below};
 use super::text::Vocabulary;
 use crate::Result;
 use words::{CLOSINGS, OPENINGS, TOPICS, Topic, WordList};

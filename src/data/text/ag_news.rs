@@ -4,13 +4,13 @@ use std::path::Path;
 
 use super::TextOptions;
 use crate::Result;
+use crate::data::csv_records::CsvRecords;
 use crate::data::dataset::Dataset;
+use crate::data::decompressed_file::corrupt;
 use crate::data::digest::format_count;
 use crate::data::examples::Examples;
-use crate::data::find::AG_NEWS;
-use crate::data::records::CsvRecords;
+use crate::data::known_datasets::AG_NEWS;
 use crate::data::table::empty;
-use crate::data::unpack::corrupt;
 
 /// Loads AG News: 120,000 + 7,600 short news articles (title and description) of 4 classes.
 ///

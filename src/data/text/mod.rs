@@ -4,12 +4,12 @@
 
 mod ag_news;
 mod read;
-mod tokens;
+mod tokenizer;
 mod vocabulary;
 
 pub use ag_news::{ag_news, ag_news_in};
 pub use read::{from_texts, text_csv};
-pub use tokens::tokenize;
+pub use tokenizer::tokenize;
 pub(super) use vocabulary::StoredVocabulary;
 pub use vocabulary::Vocabulary;
 

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use super::TextOptions;
+use crate::data::csv_records::CsvRecords;
 use crate::data::dataset::Dataset;
+use crate::data::decompressed_file::{MAX_FEATURES, corrupt};
 use crate::data::digest::format_count;
 use crate::data::examples::Examples;
 use crate::data::origin::CellHasher;
-use crate::data::records::CsvRecords;
 use crate::data::table::{Labels, empty, from_vecs, label_column, stem};
-use crate::data::unpack::{MAX_FEATURES, corrupt};
 use crate::{Error, Result};
 
 /// Reads a text data set from a CSV file (plain or gzip) with a header: the column `label` names

@@ -1,11 +1,11 @@
 //! Detection of CUDA: driver, NVRTC and headers are looked for at run time, never linked.
 
-mod alias;
 mod driver;
 mod headers;
 #[cfg(feature = "autotune")]
 mod kernel_cache;
 mod library;
+mod library_alias;
 mod nvrtc;
 
 use std::path::{Path, PathBuf};

@@ -4,8 +4,8 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 
-use super::alias::alias;
 use super::library::Library;
+use super::library_alias::alias;
 use crate::device::installation::Version;
 
 /// Name by which CubeCL opens the library.

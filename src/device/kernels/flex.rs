@@ -6,7 +6,7 @@ use burn::tensor::Element;
 use burn_flex::FlexTensor;
 
 use super::box_muller::{BLOCK_BYTES, NORMALS_PER_BLOCK, normals};
-use super::stream::NORMALS_PER_CHUNK;
+use super::noise_stream::NORMALS_PER_CHUNK;
 use super::{DeviceOps, DropoutMasks, NoiseParams};
 
 fn floats(tensor: &FlexTensor) -> &[f32] {

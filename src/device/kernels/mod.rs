@@ -7,17 +7,17 @@
 mod box_muller;
 #[cfg(feature = "gpu")]
 mod cube;
+mod dropout_masks;
 mod flex;
-mod masks;
+pub(crate) mod noise_stream;
 mod ops;
-pub(crate) mod stream;
 
 use burn::backend::Dispatch;
 use burn::prelude::*;
 use burn::tensor::DType;
-use stream::NoiseStream;
+use noise_stream::NoiseStream;
 
-pub use masks::DropoutMasks;
+pub use dropout_masks::DropoutMasks;
 pub use ops::DeviceOps;
 
 /// Parameters of Gaussian noise: the values of a random stream from one of its chunks on, times

@@ -51,7 +51,7 @@ pub trait DeviceOps: Backend {
     ) -> FloatTensor<Self>;
     /// See [`count_nonzero_bins`](super::count_nonzero_bins).
     fn count_nonzero_bins(values: FloatTensor<Self>, bins: usize) -> FloatTensor<Self>;
-    /// See [`dropout_masks`](super::dropout_masks). `rows` holds the index and the copy of each
+    /// See [`dropout_masks`](super::dropout_masks()). `rows` holds the index and the copy of each
     /// example.
     fn dropout_masks(rows: IntTensor<Self>, masks: DropoutMasks, width: usize)
     -> FloatTensor<Self>;

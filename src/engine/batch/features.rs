@@ -8,8 +8,8 @@ use std::sync::Arc;
 use burn::prelude::*;
 
 use super::Batch;
-use crate::data::reader::{ChunkRequest, Chunks, Copies, Gather, Pieces, Prefetcher};
-use crate::data::source::{BatchPrefetcher, BatchSource, is_finite};
+use crate::data::batch_source::{BatchPrefetcher, BatchSource, is_finite};
+use crate::data::prefetcher::{ChunkRequest, Chunks, Copies, Gather, Pieces, Prefetcher};
 use crate::device::DeviceArray;
 use crate::{Error, Result};
 

@@ -3,18 +3,18 @@
 mod algorithm;
 #[cfg(test)]
 mod cost_tests;
+mod im2col_conv;
 mod norms;
-mod patches;
 
 use self::algorithm::ConvAlgorithm;
-use self::patches::Im2colConv;
+use self::im2col_conv::Im2colConv;
 use super::activation::FusedActivation;
-use super::direct::DirectConv;
-use super::layout::{PackedLayout, ParameterSlot};
+use super::conv_standardisation::ConvStandardisation;
+use super::direct_conv::DirectConv;
 use super::op::{Backward, Forward, Large, Op};
-use super::outer;
+use super::outer_product;
+use super::packed_layout::{PackedLayout, ParameterSlot};
 use super::pixel_gram::PixelGram;
-use super::standardise::ConvStandardisation;
 use super::winograd::Winograd;
 use crate::nn::Conv2dSpec;
 use crate::nn::kernels::Im2col;
@@ -137,7 +137,7 @@ impl Op for Conv {
     }
 
     fn backward(&self, pass: Backward) {
-        outer::add_bias_gradients(pass.g, pass.rows.examples, pass.small);
+        outer_product::add_bias_gradients(pass.g, pass.rows.examples, pass.small);
         if let Some(gx) = pass.gx {
             self.algorithm.input_gradient(&self.patches, pass.g, gx, pass.scratch);
         }

@@ -1,12 +1,12 @@
 //! Linear layers, on plain features or at every time step of a sequence.
 
-use super::layout::{PackedLayout, ParameterSlot};
 use super::op::{
     Backward, Context, Forward, InputGradient, Large, LargeParameters, NormMethod, Op, Scratch,
     resize_buffer,
 };
-use super::outer;
-use super::packed::PackedTensorWeights;
+use super::outer_product;
+use super::packed_layout::{PackedLayout, ParameterSlot};
+use super::packed_weights::PackedTensorWeights;
 use crate::nn::kernels::product::{MatrixView, WriteMode, matmul};
 
 pub(super) struct Dense {
@@ -60,7 +60,7 @@ impl Op for Dense {
     }
 
     fn backward(&self, pass: Backward) {
-        outer::add_bias_gradients(pass.g, pass.rows.examples, pass.small);
+        outer_product::add_bias_gradients(pass.g, pass.rows.examples, pass.small);
         if let Some(InputGradient { values, store }) = pass.gx {
             let g = MatrixView::new(pass.g, pass.rows.total() * self.steps, self.outputs);
             let weight = MatrixView::new(&self.weight, self.inputs, self.outputs);
@@ -83,7 +83,7 @@ impl LargeParameters for Dense {
         match (positions, weighted) {
             (1, _) => NormMethod::Ghost,
             (_, true) => NormMethod::Instantiated,
-            _ => outer::choose_norm_method(positions, self.inputs, self.outputs),
+            _ => outer_product::choose_norm_method(positions, self.inputs, self.outputs),
         }
     }
 
@@ -94,17 +94,19 @@ impl LargeParameters for Dense {
         }
         if positions == 1 {
             let each = ctx.x.chunks_exact(self.inputs).zip(ctx.g.chunks_exact(self.outputs));
-            return each.map(|(x, g)| Some(outer::outer_product_squared_norm(x, g))).collect();
+            return each
+                .map(|(x, g)| Some(outer_product::outer_product_squared_norm(x, g)))
+                .collect();
         }
         let (mut columns, mut aligned) = (vec![0.0; self.outputs], vec![0.0; self.outputs]);
         let square = |i: usize| {
             let Context { x, g, .. } = ctx.example(i);
-            let gram = (outer::gram_matrix(x, positions, &mut scratch.gram), self.inputs);
+            let gram = (outer_product::gram_matrix(x, positions, &mut scratch.gram), self.inputs);
             let product = &mut scratch.gram_product;
-            outer::column_squared_norms(gram, g, &mut columns, &mut aligned, product);
+            outer_product::column_squared_norms(gram, g, &mut columns, &mut aligned, product);
             let square = columns.iter().sum::<f64>();
-            let mid_range = outer::is_mid_range(x) && outer::is_mid_range(g);
-            let is_reliable = mid_range && outer::is_reliable(square, aligned.iter().sum());
+            let mid_range = outer_product::is_mid_range(x) && outer_product::is_mid_range(g);
+            let is_reliable = mid_range && outer_product::is_reliable(square, aligned.iter().sum());
             is_reliable.then_some(square)
         };
         (0..ctx.rows.examples).map(square).collect()
@@ -123,12 +125,19 @@ impl LargeParameters for Dense {
     }
 
     fn sums_more_rows(&self, rows: usize) -> bool {
-        outer::is_memory_bound_sum(rows * self.steps, self.inputs * self.outputs)
+        outer_product::is_memory_bound_sum(rows * self.steps, self.inputs * self.outputs)
     }
 
     fn weighted_sum(&self, ctx: Context, sum: &mut [f32], scratch: &mut Scratch) {
         let rows = ctx.rows.total() * self.steps;
-        outer::add_weighted_product(ctx.x, ctx.g, rows, ctx.factors, sum, &mut scratch.weighted);
+        outer_product::add_weighted_product(
+            ctx.x,
+            ctx.g,
+            rows,
+            ctx.factors,
+            sum,
+            &mut scratch.weighted,
+        );
     }
 }
 
@@ -160,13 +169,13 @@ impl Dense {
         }
         let rows = sums.chunks_exact(self.outputs).zip(ctx.g.chunks_exact(self.outputs));
         let square = |((sums, g), x): ((&[f32], &[f32]), &[f32])| {
-            let square = outer::weighted_squared_norm_f64(g, sums);
+            let square = outer_product::weighted_squared_norm_f64(g, sums);
             // The effect of these additions and of weights below 1 on the result.
-            let g_squared = outer::squared_norm_f64(g);
-            let underflow = self.inputs as f64 * outer::UNDERFLOW_ERROR * g_squared;
-            let is_reliable = outer::is_mid_range(x)
+            let g_squared = outer_product::squared_norm_f64(g);
+            let underflow = self.inputs as f64 * outer_product::UNDERFLOW_ERROR * g_squared;
+            let is_reliable = outer_product::is_mid_range(x)
                 && square.is_finite()
-                && outer::is_reliable(square, underflow);
+                && outer_product::is_reliable(square, underflow);
             is_reliable.then_some(square)
         };
         rows.zip(ctx.x.chunks_exact(self.inputs)).map(square).collect()

@@ -1,8 +1,8 @@
 //! Embedding layers.
 
-use super::layout::{PackedLayout, ParameterSlot};
 use super::op::{Backward, Context, Forward, Large, Op, SparseRows};
-use super::outer;
+use super::outer_product;
+use super::packed_layout::{PackedLayout, ParameterSlot};
 
 pub(super) struct Embedding {
     vocabulary: usize,
@@ -68,7 +68,7 @@ impl Embedding {
         for (i, square) in squares.iter_mut().enumerate() {
             self.for_each_token_gradient(ctx.example(i), |row, gradient| {
                 let weights = ctx.weights.map(|w| &w.values[row..row + self.features]);
-                *square += outer::weighted_squared_norm(gradient, weights);
+                *square += outer_product::weighted_squared_norm(gradient, weights);
             });
         }
     }
@@ -94,7 +94,7 @@ impl Embedding {
         for same in order.chunk_by(|a, b| a.0 == b.0) {
             gradient.fill(0.0);
             for &(_, position) in same {
-                outer::add(
+                outer_product::add(
                     &mut gradient,
                     &ctx.g[position * self.features..(position + 1) * self.features],
                 );

@@ -5,14 +5,14 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::activation::FusedActivation;
-use super::clip::{ClipInput, GradientClip};
+use super::backprop_clip::{ClipInput, GradientClip};
 use super::conv::Conv;
 use super::dense::Dense;
 use super::embedding::Embedding;
-use super::layout::ParameterSlot;
 use super::lstm::Lstm;
-use super::norm::NormLayer;
+use super::norm_layer::NormLayer;
 use super::op::{Large, LargeParameters, Op};
+use super::packed_layout::ParameterSlot;
 use super::pool::Pool;
 use super::stateless::{Dropout, Flatten, Identity, PositionMean};
 use super::zero_pad::ZeroPad;

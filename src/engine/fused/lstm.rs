@@ -1,11 +1,11 @@
 //! LSTM layers, unidirectional or bidirectional.
 
-use super::clip::GradientClip;
-use super::layout::{PackedLayout, ParameterSlot};
+use super::backprop_clip::GradientClip;
 use super::op::{
     Backward, Context, Forward, InputGradient, Large, LargeParameters, Op, Scratch, resize_buffer,
 };
-use super::outer;
+use super::outer_product;
+use super::packed_layout::{PackedLayout, ParameterSlot};
 use crate::nn::kernels::product::{MatrixView, WriteMode, matmul, matmul_strided};
 use crate::nn::kernels::tanh::scalar as tanh;
 use crate::nn::kernels::vectorised;
@@ -257,7 +257,7 @@ impl Op for Lstm {
                 let g = &saved[i * row + gates..i * row + gates + steps * width];
                 let bias = &mut pass.small[i / copies * each + d * 2 * width..][..2 * width];
                 let (first, second) = bias.split_at_mut(width);
-                outer::add_rows(g, first);
+                outer_product::add_rows(g, first);
                 second.copy_from_slice(first);
             }
         }

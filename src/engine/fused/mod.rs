@@ -11,30 +11,30 @@
 //! at most one sum per segment; never batch x parameters.
 
 mod activation;
-mod clip;
+mod backprop_clip;
+mod binary_mask;
 mod conv;
+mod conv_standardisation;
 mod dense;
-mod direct;
+mod direct_conv;
 mod embedding;
+mod execution_plan;
+mod executor_state;
+mod gather_windows;
 mod graph;
-mod kept;
-mod layout;
 mod lstm;
-mod norm;
+mod norm_layer;
 mod op;
-mod outer;
-mod packed;
-mod pass;
+mod outer_product;
+mod packed_layout;
+mod packed_weights;
 mod pixel_gram;
-mod plan;
 mod pool;
 mod profile;
 mod small_product;
-mod standardise;
-mod state;
 mod stateless;
-mod windows;
 mod winograd;
+mod workspace;
 mod zero_pad;
 
 use std::sync::{Mutex, PoisonError};
@@ -43,9 +43,9 @@ use super::{Batch, Bound, ClipRule, ClippedSum, CoordinateWeights, Executor};
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 use burn::prelude::Device;
-use plan::SumRequest;
+use execution_plan::SumRequest;
+use executor_state::ExecutorState;
 pub use profile::{LayerProfile, StepProfile};
-use state::ExecutorState;
 
 /// Executor that computes per-example gradients with fused CPU kernels, for networks of the lab's
 /// own layers. Buffers are reused between calls: use one executor for a whole training run.

@@ -2,11 +2,11 @@
 //! multiply matrices.
 
 use super::activation::FusedActivation;
+use super::binary_mask::BinaryMaskScratch;
 use super::embedding::Embedding;
-use super::kept::BinaryMaskScratch;
-use super::layout::ParameterSlot;
-use super::outer::{add, weighted_squared_norm};
-use super::packed::PackedTensorWeights;
+use super::outer_product::{add, weighted_squared_norm};
+use super::packed_layout::ParameterSlot;
+use super::packed_weights::PackedTensorWeights;
 use super::stateless::Dropout;
 use crate::nn::kernels::product::WriteMode;
 

@@ -121,7 +121,7 @@ vectorised! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::fused::outer;
+    use crate::engine::fused::outer_product;
 
     #[test]
     fn it_is_the_gram_matrix_of_the_patches() {
@@ -153,7 +153,7 @@ mod tests {
                 im2col.gather(image, patches);
             }
             let mut expected = Vec::new();
-            outer::gram_matrix(&patches, 2 * im2col.positions(), &mut expected);
+            outer_product::gram_matrix(&patches, 2 * im2col.positions(), &mut expected);
             for (a, b) in gram.iter().zip(&expected) {
                 assert!((a - b).abs() < 1e-3, "{a} {b}");
             }

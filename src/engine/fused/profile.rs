@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::execution_plan::ExecutionPlan;
 use super::graph::Graph;
-use super::plan::ExecutionPlan;
 use crate::engine::{CpuRoofline, LayerWork};
 
 /// Profile of the time of one or more steps of a [`FusedExecutor`](super::FusedExecutor).

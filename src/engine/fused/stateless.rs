@@ -1,7 +1,7 @@
 //! Layers without parameters.
 
 use super::op::{Backward, Forward, InputGradient, Op};
-use super::outer::add;
+use super::outer_product::add;
 use crate::nn::kernels::product::{WriteMode, transpose};
 
 /// Identity: an activation that could not be fused into the previous layer, and the end of a

@@ -6,7 +6,7 @@ use std::fmt;
 use super::{CoordinateWeights, Gradient, Gradients};
 use crate::device::DeviceArray;
 use crate::device::is_stub_device;
-use crate::device::kernels::stream::{NORMALS_PER_BLOCK, NORMALS_PER_CHUNK, NoiseStream};
+use crate::device::kernels::noise_stream::{NORMALS_PER_BLOCK, NORMALS_PER_CHUNK, NoiseStream};
 use crate::{Error, ErrorKind, Result};
 
 mod device;

@@ -1,11 +1,11 @@
 //! The tap executor: backward hooks on any module, on any device.
 
-mod chunk;
+mod chunk_sum;
 mod convolution;
 mod device;
 mod dropout_tape;
+mod network_probe;
 mod norm_weights;
-mod probe;
 mod recorder;
 mod site;
 mod site_gradient;
@@ -17,13 +17,13 @@ use super::batch::{Chunk, chunk_ranges};
 use super::per_example::of_finite;
 use super::{Batch, Bound, ClipRule, ClippedSum, CoordinateWeights, Executor, Gradients};
 use crate::device::host::tensor_to_vec;
-use crate::nn::{Network, Precision, workers};
+use crate::nn::{Network, Precision, worker_pool};
 use crate::{Error, ErrorKind, Result};
-use chunk::{BatchJob, ChunkSum};
+use chunk_sum::{BatchJob, ChunkSum};
 use device::{ChunkKey, ChunkSizer, Chunking, UnclippedPass};
 pub(super) use dropout_tape::DropoutTape;
+use network_probe::NetworkProbe;
 use norm_weights::NormWeights;
-use probe::NetworkProbe;
 use site::{ComputePath, RequestedGrads};
 
 /// Executor that computes per-example gradients with backward hooks: one forward and one backward
@@ -127,7 +127,7 @@ fn sum_chunks(job: &BatchJob, examples: &[usize], chunk: usize) -> Result<ChunkS
     let mut total = ChunkSum::empty(job.groups.group_count());
     // One chunk for each worker, or more.
     let together =
-        (job.batch.chunk_len() / chunk).max(workers::worker_count()).saturating_mul(chunk);
+        (job.batch.chunk_len() / chunk).max(worker_pool::worker_count()).saturating_mul(chunk);
     let split = |n: usize| chunk_ranges(n, together);
     job.batch.for_each_chunk(examples, &split, |_, gathered| {
         let chunks: Vec<Chunk> = gathered.split_by(chunk).collect();
@@ -137,7 +137,7 @@ fn sum_chunks(job: &BatchJob, examples: &[usize], chunk: usize) -> Result<ChunkS
             Err(error) => first_error = first_error.take().or(Some(error)),
         };
         if job.device == Device::flex() {
-            workers::run_in_order(
+            worker_pool::run_in_order(
                 chunks.len(),
                 |i| job.sum_chunk(chunks[i]),
                 |_, chunk| collect(chunk),

@@ -2,8 +2,8 @@
 
 use super::{Block, REPEAT, Report, SOFTWARE, software};
 use crate::Result;
-use crate::lab::cells::model_table;
-use crate::lab::record::record_table;
+use crate::lab::display::model_table;
+use crate::lab::record_tables::record_table;
 use crate::lab::{Preview, Statement};
 use crate::mask::Mask;
 use crate::methods::Plan;

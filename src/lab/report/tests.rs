@@ -178,7 +178,7 @@ fn a_report_of_a_grid_names_the_best_cell_and_the_noise() -> Result<()> {
     let grid = Grid::new(private()).seeds(2).experiment()?;
     let build = |seed| models::linear(&data).seed(seed).build();
     let mut quiet = crate::grid::NoopGridObserver;
-    let result = crate::grid::run::run_grid(&grid, &build, &data, &store, &mut quiet)?;
+    let result = crate::grid::scheduler::run_grid(&grid, &build, &data, &store, &mut quiet)?;
     let report = grid::report(&result, &store)?.repeated_by("words", "the command", "{}");
     let headings: Vec<&str> = report.sections.iter().map(|section| section.heading).collect();
     let expected = ["", "Results", "What it cost, and what is noise", "Settings", REPEAT, SOFTWARE];

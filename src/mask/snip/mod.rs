@@ -6,13 +6,13 @@
 //! with squared parameters as [`CoordinateWeights`](crate::engine::CoordinateWeights), the weighted
 //! norm of the gradient is the norm of the connection sensitivities.
 
-mod noise;
-mod plain;
-mod private;
+mod dp_snip;
+mod noise_spec;
+mod non_private;
 mod sensitivities;
 
-pub use plain::Snip;
-pub use private::DpSnip;
+pub use dp_snip::DpSnip;
+pub use non_private::Snip;
 pub(crate) use sensitivities::check_model_and_examples;
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::noise::NoiseSpec;
-use super::private::noise_seed;
+use super::dp_snip::noise_seed;
+use super::noise_spec::NoiseSpec;
 use super::sensitivities::{CHUNK, ConnectionSensitivities, check_model_and_examples};
 use super::*;
 use crate::data::{self, Dataset, Examples};

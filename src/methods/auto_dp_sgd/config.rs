@@ -1,6 +1,6 @@
 //! Settings of Auto DP-SGD.
 
-use super::{claim, mechanism};
+use super::{mechanism, published_claim};
 use crate::data::Population;
 use crate::engine::ClipRule;
 use crate::methods::builder::{self, Builder, MethodSettings, Noise};
@@ -75,7 +75,7 @@ static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     not_covered_reason: |_| Some(NO_GUARANTEE_REASON.to_owned()),
     takes_clip: false,
     own: OWN,
-    published_claim: claim::claimed_epsilon,
+    published_claim: published_claim::claimed_epsilon,
     style: FigureStyle::new(1, 4).dashed(),
     ..MethodDescriptor::DP_SGD
 };

@@ -1,8 +1,8 @@
 //! Auto DP-SGD as published. It has no guarantee.
 
-mod claim;
 mod config;
 mod mechanism;
+mod published_claim;
 #[cfg(test)]
 mod tests;
 

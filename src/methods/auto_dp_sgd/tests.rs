@@ -146,11 +146,14 @@ fn the_claim_is_that_of_the_paper_at_the_mean_threshold_of_the_run() -> Result<(
         (NoiseSchedule::exponential(0.1), 9.99),
     ] {
         let plan = AutoDpSgd::new().noise_multiplier(1.0).noise_schedule(schedule).plan(&data)?;
-        let claim = |threshold| claim::claimed_epsilon(&plan, plan.steps(), threshold);
+        let claim = |threshold| published_claim::claimed_epsilon(&plan, plan.steps(), threshold);
         let found = claim(Some(1.0)).unwrap().epsilon;
         assert!((found - claimed).abs() < 0.005, "{found} {claimed}");
         assert!(claim(Some(2.0)).unwrap().epsilon > 1.9 * found);
-        assert!(claim(None).is_none() && claim::claimed_epsilon(&plan, 0, Some(1.0)).is_none());
+        assert!(
+            claim(None).is_none()
+                && published_claim::claimed_epsilon(&plan, 0, Some(1.0)).is_none()
+        );
     }
     Ok(())
 }

@@ -8,8 +8,8 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
 use crate::Result;
-use crate::data::reader::Prefetcher;
-use crate::data::source::{BatchPrefetcher, BatchSource, StepAugmentation};
+use crate::data::batch_source::{BatchPrefetcher, BatchSource, StepAugmentation};
+use crate::data::prefetcher::Prefetcher;
 use crate::data::{Augment, DeviceExamples, Examples};
 use crate::engine::Batch;
 use crate::methods::Plan;

@@ -3,7 +3,7 @@
 use burn::module::Module;
 use serde::{Deserialize, Serialize};
 
-use super::source::{ParameterSource, ParameterSpec, parameter_specs};
+use super::parameter_source::{ParameterSource, ParameterSpec, parameter_specs};
 use super::{Layer, LayerSpec};
 use crate::nn::network::output_shapes;
 use crate::nn::{BatchTensor, Tape};

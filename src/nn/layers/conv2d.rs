@@ -7,7 +7,7 @@ use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 use serde::{Deserialize, Serialize};
 
-use super::source::{
+use super::parameter_source::{
     ParameterInit, ParameterSource, ParameterSpec, check_parameter_size, check_sizes, image_shape,
 };
 use super::{Standardisation, kernel_too_large_error};

@@ -5,7 +5,7 @@ use burn::nn;
 use burn::tensor::module::embedding;
 use serde::{Deserialize, Serialize};
 
-use super::source::{
+use super::parameter_source::{
     ParameterInit, ParameterSource, ParameterSpec, check_parameter_size, check_sizes, shape_of,
 };
 use crate::Result;

@@ -5,7 +5,7 @@ use burn::nn;
 use burn::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::source::{
+use super::parameter_source::{
     ParameterInit, ParameterSource, ParameterSpec, check_parameter_size, check_sizes,
 };
 use crate::nn::{BatchTensor, ParameterSite, Precision, Tape};

@@ -7,7 +7,7 @@ use burn::tensor::activation::{sigmoid, tanh};
 use serde::{Deserialize, Serialize};
 
 use super::linear::{self, site};
-use super::source::{
+use super::parameter_source::{
     ParameterInit, ParameterSource, ParameterSpec, check_parameter_size, check_sizes,
     sequence_shape,
 };

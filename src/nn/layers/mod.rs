@@ -4,40 +4,40 @@
 //! data: it is checked before anything is allocated, and stored with a model.
 
 mod activation;
+mod backprop_clipped;
 mod block;
-mod clipped;
 mod constructors;
 mod conv2d;
-mod convert;
 mod dropout;
 mod embedding;
 mod flatten;
+mod from_burn;
 mod linear;
 mod lstm;
+mod mean_over_time;
 mod norm;
+mod parameter_source;
 mod pool;
-mod source;
-mod standardise;
-mod time;
+mod standardisation;
 mod zero_pad;
 
 pub use activation::{Relu, Selu, Tanh};
+pub use backprop_clipped::{BackpropClipped, BackpropClippedSpec, LayerClips, UpstreamNorm};
 pub use block::{Group, GroupSpec, Residual, ResidualSpec};
-pub use clipped::{BackpropClipped, BackpropClippedSpec, LayerClips, UpstreamNorm};
 pub use conv2d::{Conv2d, Conv2dSpec};
 pub use dropout::{Dropout, DropoutSpec};
 pub use embedding::{Embedding, EmbeddingSpec};
 pub use flatten::Flatten;
 pub use linear::{Linear, LinearSpec};
 pub use lstm::{BiLstmGates, Lstm, LstmDirections, LstmGates, LstmSpec};
+pub use mean_over_time::MeanOverTime;
 pub use norm::{GroupNorm, GroupNormSpec, LayerNorm, LayerNormSpec};
 pub use pool::{AvgPool2d, AvgPool2dSpec, GlobalAvgPool, MaxPool2d, MaxPool2dSpec};
-pub use standardise::{Standardisation, VarianceGuard};
-pub use time::MeanOverTime;
+pub use standardisation::{Standardisation, VarianceGuard};
 pub use zero_pad::{ZeroPad2d, ZeroPad2dSpec};
 
 pub(crate) use block::forward_all;
-pub(crate) use source::{
+pub(crate) use parameter_source::{
     IMAGES, ParameterInit, ParameterSource, ParameterSpec, parameter_specs, shape_of,
 };
 
@@ -150,7 +150,7 @@ impl LayerSpec {
             Self::Conv2d(spec) => spec.output_shape(input),
             Self::MaxPool2d(spec) => spec.output_shape(input),
             Self::AvgPool2d(spec) => spec.output_shape(input),
-            Self::GlobalAvgPool => Ok(vec![source::image_shape(self.kind(), input)?[0]]),
+            Self::GlobalAvgPool => Ok(vec![parameter_source::image_shape(self.kind(), input)?[0]]),
             Self::ZeroPad2d(spec) => spec.output_shape(input),
             Self::Tanh | Self::Relu | Self::Selu => Ok(input.to_vec()),
             Self::Flatten => Ok(vec![input.iter().fold(1, |all, &side| all.saturating_mul(side))]),
@@ -159,7 +159,9 @@ impl LayerSpec {
             Self::LayerNorm(spec) => spec.output_shape(input),
             Self::Embedding(spec) => spec.output_shape(input),
             Self::Lstm(spec) => spec.output_shape(input),
-            Self::MeanOverTime => Ok(vec![source::sequence_shape(self.kind(), input)?[1]]),
+            Self::MeanOverTime => {
+                Ok(vec![parameter_source::sequence_shape(self.kind(), input)?[1]])
+            }
             Self::Residual(spec) => spec.output_shape(input),
             Self::Group(spec) => spec.output_shape(input),
             Self::BackpropClipped(spec) => spec.output_shape(input),
@@ -216,7 +218,7 @@ impl LayerSpec {
     /// Returns the reason why the clips of backpropagation clipping do not bound the layer's
     /// gradient; `None` if they do.
     pub(crate) fn backprop_clip_obstacle(&self) -> Option<&'static str> {
-        clipped::unsupported_reason(self)
+        backprop_clipped::unsupported_reason(self)
     }
 
     /// Returns the path segment of layer `index` of a list: its index, or the name of a group.

@@ -8,7 +8,7 @@ use burn::nn::{self, GroupNormConfig, LayerNormConfig};
 use burn::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::source::{
+use super::parameter_source::{
     ParameterInit, ParameterSource, ParameterSpec, check_epsilon, check_sizes, image_shape,
 };
 use crate::nn::{BatchTensor, ParameterSite, Tape};

@@ -6,7 +6,7 @@ use burn::nn::pool::{self, AvgPool2dConfig, MaxPool2dConfig};
 use serde::{Deserialize, Serialize};
 
 use super::kernel_too_large_error;
-use super::source::{check_sizes, image_shape};
+use super::parameter_source::{check_sizes, image_shape};
 use crate::Result;
 use crate::nn::{BatchTensor, Tape, Window, kernels};
 

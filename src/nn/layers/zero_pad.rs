@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::tensor::ops::PadMode;
 use serde::{Deserialize, Serialize};
 
-use super::source::{MAX_SIZE, image_shape};
+use super::parameter_source::{MAX_SIZE, image_shape};
 use crate::nn::BatchTensor;
 use crate::{Error, ErrorKind, Result};
 

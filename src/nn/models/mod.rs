@@ -13,13 +13,13 @@
 //! SELU, weights are drawn from N(0, 1/fan-in) and biases are 0. `.initialisation(..)` selects
 //! another distribution. Every model is a list of layers; [`sequential`] makes a model of a list.
 
-mod plain;
+mod feed_forward;
 mod resnet;
 mod text;
 mod wide_resnet;
 
-pub use super::file::load;
-pub use plain::{
+pub use super::model_file::load;
+pub use feed_forward::{
     Sequential, linear, mlp, papernot_cnn, sequential, simple_vgg, stevens_cifar_cnn,
     stevens_mnist_cnn,
 };

@@ -9,7 +9,7 @@ pub(crate) use probabilities::ClassPrediction;
 use burn::prelude::Device;
 
 use super::loss::cross_entropy;
-use super::{Model, workers};
+use super::{Model, worker_pool};
 use crate::data::{Dataset, DeviceExamples, Examples};
 use crate::device::host;
 use crate::{Error, ErrorKind, Result};
@@ -138,7 +138,7 @@ impl Model {
         let bytes = examples.shape().iter().product::<usize>() * size_of::<f32>();
         let size = (CHUNK_BYTES / bytes.max(1)).clamp(1, CHUNK_SIZE);
         let mut outcome = Ok(());
-        workers::run_in_order(
+        worker_pool::run_in_order(
             labels.len().div_ceil(size),
             |i| {
                 let chunk = i * size..labels.len().min((i + 1) * size);

@@ -6,7 +6,7 @@ use burn::optim::SgdConfig;
 use burn::prelude::*;
 
 use super::super::loss::cross_entropy;
-use super::super::trial::{ModuleTrace, Subject};
+use super::super::module_trace::{ModuleTrace, Subject};
 use super::super::user_module::UserModule;
 use super::*;
 use crate::engine;

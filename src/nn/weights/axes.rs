@@ -2,7 +2,7 @@
 
 use burn::prelude::*;
 
-use super::place::{LayerKind, ParameterLocation};
+use super::parameter_location::{LayerKind, ParameterLocation};
 use crate::device::host;
 
 /// The order of the axes of weights in a file.

@@ -4,33 +4,33 @@
 //! file of `torch.save`, the pickle is scanned for code, and then parsed by a reader that runs
 //! nothing.
 
-mod assign;
-mod attempt;
+mod assignment;
 mod axes;
-mod known;
-mod layout;
-mod pickle;
-mod place;
+mod load_context;
+mod parameter_location;
+mod pickle_scan;
+mod published_networks;
 mod pytorch;
 mod report;
 mod safetensors_file;
-mod source;
+mod weight_file;
+mod weight_layout;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
 
 pub use axes::AxisOrder;
-pub use layout::WeightLayout;
 pub use report::{MatchedTensor, UnmatchedTensor, WeightReport};
+pub use weight_layout::WeightLayout;
 
 use super::init::{Initialisation, Initialiser};
 use super::layers::parameter_specs;
 use super::{Model, Provenance};
 use crate::Result;
-use assign::Assignment;
-use attempt::LoadContext;
-use source::WeightFile;
+use assignment::Assignment;
+use load_context::LoadContext;
+use weight_file::WeightFile;
 
 /// Model with weights from a file, and the report of the tensors that were read.
 /// [`Model::load_weights`] returns one.

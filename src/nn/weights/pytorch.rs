@@ -7,8 +7,8 @@ use std::path::Path;
 use pytorch_reader::{MAX_PICKLE_SIZE, PytorchReader};
 use zip::{ZipArchive, ZipReadOptions};
 
-use super::pickle::{PickleScan, scan};
-use super::source::{ElementType, TensorEntry, damaged, failed, printable, refused};
+use super::pickle_scan::{PickleScan, scan};
+use super::weight_file::{ElementType, TensorEntry, damaged, failed, printable, refused};
 use crate::Result;
 use crate::privacy::digits::pluralise;
 

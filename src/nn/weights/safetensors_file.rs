@@ -9,7 +9,7 @@ use std::sync::Arc;
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::source::{ElementType, TensorEntry, damaged, failed, refused};
+use super::weight_file::{ElementType, TensorEntry, damaged, failed, refused};
 use crate::Result;
 
 /// Largest header, in bytes, as in the library of the format.

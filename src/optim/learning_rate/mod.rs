@@ -1,13 +1,13 @@
 //! [`LearningRate`]: learning-rate schedules, with PyTorch's definitions.
 
-mod rates;
+mod scheduler;
 mod text;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-pub use rates::{LearningRateScheduler, RateAndMomentum, WarmUp};
+pub use scheduler::{LearningRateScheduler, RateAndMomentum, WarmUp};
 
 /// A learning-rate schedule: the factor on the plan's learning rate, its peak, in every step.
 ///

@@ -5,7 +5,7 @@ use crate::audit::{AuditReport, Verdict};
 use crate::privacy::digits::RoundedDown;
 use crate::show::axis::Axis;
 use crate::show::bars::{Bar, Bars};
-use crate::show::page::FigureHeader;
+use crate::show::figure_card::FigureHeader;
 use crate::show::palette::{self, Rgb};
 use crate::show::series::extent;
 use crate::show::{Coverage, Figure, Table, format};

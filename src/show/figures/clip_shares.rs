@@ -4,7 +4,7 @@ use super::as_sentence;
 use crate::engine::{ClippedFractions, LayerClippedFractions};
 use crate::show::axis::{Axis, Unit};
 use crate::show::bars::{Bar, Bars};
-use crate::show::page::FigureHeader;
+use crate::show::figure_card::FigureHeader;
 use crate::show::palette::{self, Rgb};
 use crate::show::{Coverage, Figure, Table, format};
 

@@ -19,10 +19,11 @@
 //! # Ok::<(), epsilab::Error>(())
 //! ```
 
+mod accountants;
 mod attack;
 mod claims;
 mod clip_shares;
-mod compare;
+mod epsilon_panel;
 mod evaluation;
 mod grids;
 mod masks;
@@ -35,13 +36,12 @@ mod schedules;
 mod selection;
 mod settings;
 mod steps;
-mod sweep;
 mod trade_off;
 
+pub use accountants::{Releases, accountant_comparison, epsilon_vs_delta};
 pub use attack::attack_curves;
 pub use claims::{EpsilonClaim, epsilon_claims};
 pub use clip_shares::clip_shares;
-pub use compare::{Releases, accountant_comparison, epsilon_vs_delta};
 pub use evaluation::{
     ClassAccuracy, ClassCount, ConfusionMatrix, Prediction, Predictions, class_accuracy,
     confusion_matrix, predictions,

@@ -2,9 +2,9 @@
 
 use super::check_not_empty;
 use crate::engine::GradientNorms;
+use crate::show::figure_card::FigureHeader;
 use crate::show::histogram::{Histogram, HistogramPanel, Histograms};
 use crate::show::multiples::PanelHead;
-use crate::show::page::FigureHeader;
 use crate::show::series::extent;
 use crate::show::{Chart, Coverage, Figure, Panel, Series, Table, format, palette};
 use crate::train::Run;

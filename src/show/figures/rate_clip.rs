@@ -1,8 +1,8 @@
 //! Accuracies over learning rate and clip norm.
 
 use super::sorted;
-use crate::show::heat::{CellMark, HeatMap, HeatMapCell};
-use crate::show::page::FigureHeader;
+use crate::show::figure_card::FigureHeader;
+use crate::show::heat_map::{CellMark, HeatMap, HeatMapCell};
 use crate::show::{Coverage, Figure, Table, format};
 use crate::{Error, Result};
 

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use rayon::prelude::*;
 
-use super::sweep::{epsilon_panel, geomspace, geomspace_integers};
+use super::epsilon_panel::{epsilon_panel, geomspace, geomspace_integers};
 use crate::data::Population;
 use crate::methods::{DpSgd, Method, Plan};
 use crate::privacy::digits::RoundedNearest;

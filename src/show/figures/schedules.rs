@@ -1,7 +1,7 @@
 //! Schedules of noise and clip bound.
 
 use super::check_not_empty;
-use super::sweep::POINTS;
+use super::epsilon_panel::POINTS;
 use crate::Result;
 use crate::privacy::Stages;
 use crate::show::{Chart, Coverage, Panel, Series};

@@ -1,7 +1,7 @@
 //! The cost of selecting the best of several trials.
 
+use super::epsilon_panel::{POINTS, geomspace};
 use super::sorted;
-use super::sweep::{POINTS, geomspace};
 use crate::privacy::{Delta, Event, Rdp, Trials};
 use crate::show::{Chart, Coverage, Panel, Series, format};
 use crate::{Error, ErrorKind, Result};

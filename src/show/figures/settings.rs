@@ -1,7 +1,7 @@
 //! Epsilon as a function of the settings of a run: noise, batch size, epochs.
 
+use super::epsilon_panel::{POINTS, epsilon_panel, geomspace, geomspace_integers, rdp_jump_note};
 use super::sorted;
-use super::sweep::{POINTS, epsilon_panel, geomspace, geomspace_integers, rdp_jump_note};
 use crate::privacy::digits::RoundedNearest;
 use crate::privacy::{Delta, Event, NoiseMultiplier, SamplingRate};
 use crate::show::{Chart, Coverage, format};

@@ -1,6 +1,6 @@
 //! Epsilon along a run.
 
-use super::sweep::{POINTS, epsilon_panel, rdp_jump_note};
+use super::epsilon_panel::{POINTS, epsilon_panel, rdp_jump_note};
 use super::{describe_events, sorted};
 use crate::privacy::{Delta, Event};
 use crate::show::{Chart, Coverage};

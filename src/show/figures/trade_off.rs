@@ -1,6 +1,6 @@
 //! The trade-off curve of membership inference attacks.
 
-use super::sweep::geomspace;
+use super::epsilon_panel::geomspace;
 use super::{check_events, colour, describe_events};
 use crate::Result;
 use crate::privacy::{Accountant, Event, TightestAccountant, TradeOff};

@@ -161,7 +161,7 @@ fn panel_view(chart: &Chart, panel: &Panel, number: usize) -> Value {
         "layer": layers,
     });
     if panel.slider
-        && let Some(explorer) = super::explorer::slider_layers(chart, panel, &x, &y, &colour)
+        && let Some(explorer) = super::x_slider::slider_layers(chart, panel, &x, &y, &colour)
     {
         let (parameter, more) = explorer;
         view["params"] = json!([parameter]);

@@ -6,16 +6,16 @@
 
 mod bars;
 mod chart;
-mod explorer;
-mod heat;
+mod heat_map;
 mod histogram;
 #[cfg(test)]
 mod tests;
 mod tiles;
+mod x_slider;
 
 pub(super) use bars::bars;
 pub(super) use chart::chart;
-pub(super) use heat::{heat, heat_slices};
+pub(super) use heat_map::{heat, heat_slices};
 pub(super) use histogram::histograms;
 pub(super) use tiles::tiles;
 

@@ -14,7 +14,7 @@ use crate::data::digest::hex;
 use crate::device::DeviceArray;
 use crate::file::StoredTensor;
 use crate::nn::read_regular_file;
-use crate::train::state::Arrays;
+use crate::train::train_state::Arrays;
 use crate::{Error, ErrorKind, Result, file, program};
 
 /// The metadata key that marks a safetensors file as a checkpoint.

@@ -8,7 +8,7 @@
 //! written before the charge, so that no charged step is without one.
 
 mod file;
-mod keeper;
+mod manager;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Curve;
 use super::meter::PendingMetrics;
-use super::state::{StateSnapshot, restore_parameters};
+use super::train_state::{StateSnapshot, restore_parameters};
 use crate::Result;
 use crate::mask::Mask;
 use crate::nn::Model;
@@ -25,7 +25,7 @@ use crate::train::{RunRecord, Seeds};
 
 pub use file::CheckpointHeader;
 pub(crate) use file::{checkpoint_exists, read_header};
-pub(crate) use keeper::{CheckpointManager, cpu_fingerprint};
+pub(crate) use manager::{CheckpointManager, cpu_fingerprint};
 
 /// Content of a checkpoint.
 #[derive(Clone)]

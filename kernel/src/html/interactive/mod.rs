@@ -6,7 +6,7 @@
 
 mod fetch;
 mod libraries;
-mod vet;
+mod validation;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -31,7 +31,7 @@ const FIGURE_START: &str = "<div class=\"vega\">";
 /// Renders a figure with its specification; `still` is shown until the figure is drawn. Returns
 /// `None` for a specification that is refused: the drawing is shown alone.
 pub fn embed_figure(spec: &Value, still: &str) -> Option<String> {
-    if !vet::is_safe(spec) {
+    if !validation::is_safe(spec) {
         return None;
     }
     // Only in strings of JSON is this character possible.

@@ -4,13 +4,13 @@
 //! they like. What cells print reaches evcxr through `relay`, encoded so that no text is taken for
 //! an answer (`stream`). A cell that reads standard input asks the front end (`input`).
 
-mod commands;
-mod input;
+mod cell_stdin;
+mod command_loop;
 mod relay;
-pub mod stream;
+pub mod stream_codec;
 
 use super::markers::{Markers, NONCE_ENV_VAR};
-use stream::StreamEncoder;
+use stream_codec::StreamEncoder;
 
 /// Environment variable with the path of the lab's dylib.
 pub const LIBRARY_ENV_VAR: &str = "EPSILAB_LAB_LIBRARY";
@@ -42,7 +42,7 @@ pub fn run() -> ! {
     }
     let ready = relay::install(2, &folder, StreamEncoder::for_stderr(markers.clone()))
         .and_then(|()| relay::install(1, &folder, StreamEncoder::for_stdout(markers.clone())))
-        .and_then(|()| commands::CommandLoop::new(markers));
+        .and_then(|()| command_loop::CommandLoop::new(markers));
     match ready {
         Ok(commands) => commands.run(),
         Err(error) => {

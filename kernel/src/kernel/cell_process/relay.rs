@@ -15,7 +15,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use super::stream::{EncodedOutput, StreamEncoder};
+use super::stream_codec::{EncodedOutput, StreamEncoder};
 use super::{CHANNEL_ENV_VAR, pipe_path};
 
 /// Bytes read after the end of the cell process: more than the pipe can have held at that time.

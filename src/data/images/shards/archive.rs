@@ -7,8 +7,8 @@ use std::path::Path;
 
 use tar::{Archive, EntryType};
 
+use crate::data::decompressed_file::{cannot_read, corrupt, open_file};
 use crate::data::digest::format_count;
-use crate::data::unpack::{cannot_read, corrupt, open_file};
 use crate::{Error, Result};
 
 /// Size of a block in bytes; an archive ends in two blocks of zeros. Programs pad it with more of

@@ -3,24 +3,24 @@
 //! labels, and `archive` lists the members of a tar file.
 
 mod archive;
-mod parts;
 mod samples;
+mod shard_parts;
 
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
+use super::listing::ImageListing;
+use super::location::ImageLocation;
 use super::options::ImageOptions;
-use super::place::ImageLocation;
-use super::set::ImageListing;
 use crate::data::dataset::Dataset;
+use crate::data::decompressed_file::{corrupt, read_raw};
 use crate::data::digest::{format_count, pluralise};
 use crate::data::progress::ProgressPrinter;
 use crate::data::table::{CLASSES, CLASSES_FIX};
-use crate::data::unpack::{corrupt, read_raw};
 use crate::{Error, ErrorKind, Result};
-use parts::ShardParts;
 use samples::{Shard, list_shard};
+use shard_parts::ShardParts;
 
 /// The names of the classes, one per line, in the order of their numbers.
 const NAMES: &str = "classes.txt";

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::archive::{ArchiveMember, for_each_file};
+use crate::data::decompressed_file::{cannot_read, corrupt};
 use crate::data::digest::format_count;
-use crate::data::images::place::{ImageLocation, MAX_IMAGE_BYTES};
+use crate::data::images::location::{ImageLocation, MAX_IMAGE_BYTES};
 use crate::data::table::CLASSES;
-use crate::data::unpack::{cannot_read, corrupt};
 use crate::{Error, Result};
 
 /// The content of a shard.

@@ -40,8 +40,8 @@ fn draw_masks(
     }
 }
 
-/// See [`dropout_masks`](super::super::dropout_masks). `rows` holds the index and the copy of each
-/// example.
+/// See [`dropout_masks`](super::super::dropout_masks()). `rows` holds the index and the copy of
+/// each example.
 pub(super) fn dropout_masks(rows: CubeTensor, masks: DropoutMasks, width: usize) -> CubeTensor {
     let n = rows.meta.num_elements() / 2;
     let blocks = width.div_ceil(BLOCK_LEN);

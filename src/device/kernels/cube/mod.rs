@@ -6,17 +6,17 @@
 //! the same bits in every run.
 
 mod augment;
+mod box_muller;
 mod chacha;
 mod concat;
 mod count_nonzero;
 mod dropout;
 mod noise;
-mod normal;
 mod products;
-mod rows;
-mod select;
-mod squares;
-mod sums;
+mod radix_select;
+mod row_reductions;
+mod row_sums;
+mod scaled_squares;
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::tensor::{DType, Shape};
@@ -69,23 +69,23 @@ fn matrix_dims(x: &CubeTensor) -> [usize; 2] {
 
 impl DeviceOps for CubeBackend {
     fn row_norms(rows: FloatTensor<Self>) -> FloatTensor<Self> {
-        rows::row_norms(into_contiguous(rows), None)
+        row_reductions::row_norms(into_contiguous(rows), None)
     }
 
     fn weighted_row_norms(rows: FloatTensor<Self>, roots: FloatTensor<Self>) -> FloatTensor<Self> {
-        rows::row_norms(into_contiguous(rows), Some(into_contiguous(roots)))
+        row_reductions::row_norms(into_contiguous(rows), Some(into_contiguous(roots)))
     }
 
     fn finite_rows(rows: FloatTensor<Self>) -> FloatTensor<Self> {
-        rows::finite_rows(into_contiguous(rows))
+        row_reductions::finite_rows(into_contiguous(rows))
     }
 
     fn scale_rows(rows: FloatTensor<Self>, factors: FloatTensor<Self>) -> FloatTensor<Self> {
-        sums::scale_rows(into_contiguous(rows), into_contiguous(factors))
+        row_sums::scale_rows(into_contiguous(rows), into_contiguous(factors))
     }
 
     fn weighted_row_sum(rows: FloatTensor<Self>, factors: FloatTensor<Self>) -> FloatTensor<Self> {
-        sums::weighted_row_sum(into_contiguous(rows), into_contiguous(factors))
+        row_sums::weighted_row_sum(into_contiguous(rows), into_contiguous(factors))
     }
 
     fn matmul(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -133,7 +133,7 @@ impl DeviceOps for CubeBackend {
         candidates: FloatTensor<Self>,
         drop: usize,
     ) -> FloatTensor<Self> {
-        select::keep_largest(into_contiguous(values), into_contiguous(candidates), drop)
+        radix_select::keep_largest(into_contiguous(values), into_contiguous(candidates), drop)
     }
 
     fn count_nonzero_bins(values: FloatTensor<Self>, bins: usize) -> FloatTensor<Self> {

@@ -6,9 +6,9 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::super::NoiseParams;
-use super::super::stream::{CHUNK_PAIRS, NORMALS_PER_BLOCK, NORMALS_PER_CHUNK, TAIL_STREAM};
+use super::super::noise_stream::{CHUNK_PAIRS, NORMALS_PER_BLOCK, NORMALS_PER_CHUNK, TAIL_STREAM};
+use super::box_muller::{is_in_tail, pair, tail_ratio};
 use super::chacha::{self, BLOCK_LEN, Seed, SeedLaunch};
-use super::normal::{is_in_tail, pair, tail_ratio};
 use super::{ABS_MASK, CUBE_UNITS, alloc, cube_shape, grid};
 
 /// Double rounds of ChaCha20.

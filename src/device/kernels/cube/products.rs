@@ -7,7 +7,7 @@ use burn::tensor::DType;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{ABS_MASK, CUBE_UNITS, alloc, cube_shape, grid, index_type, matrix_dims, sums};
+use super::{ABS_MASK, CUBE_UNITS, alloc, cube_shape, grid, index_type, matrix_dims, row_sums};
 
 /// Number of rows and of columns of the output tile of a cube.
 const TILE: usize = 64;
@@ -157,5 +157,5 @@ fn launch(
         span,
         over_rows,
     );
-    sums::row_sum(out)
+    row_sums::row_sum(out)
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::data::source::StepAugmentation;
+use crate::data::batch_source::StepAugmentation;
 use crate::data::{self, Augment, Examples, ImageOptions};
 use crate::engine::{
     ClipRule, ClippedSum, Executor, FusedExecutor, GaussianNoise, Gradients, ReferenceExecutor,
@@ -112,7 +112,7 @@ fn any_chunking_gives_the_same_sum() {
 #[test]
 fn two_small_chunks_are_gathered_at_a_time_and_each_example_once() {
     let data = images();
-    let (model, workers) = (model(&data), crate::nn::workers::worker_count());
+    let (model, workers) = (model(&data), crate::nn::worker_pool::worker_count());
     for (name, _, executor) in executors(1) {
         let reader = Arc::new(Prefetcher::start().unwrap());
         let source = source(data.train(), 0..N as u32);

@@ -1,8 +1,8 @@
 //! Algorithms of a convolution, its input gradient and its weight gradient: minimal filtering,
 //! products with the pixels in place, or products with patches.
 
-use super::patches::Im2colConv;
-use crate::engine::fused::direct::DirectConv;
+use super::im2col_conv::Im2colConv;
+use crate::engine::fused::direct_conv::DirectConv;
 use crate::engine::fused::op::{self, Convolution, Scratch};
 use crate::engine::fused::winograd::Winograd;
 use crate::nn::kernels::Im2col;

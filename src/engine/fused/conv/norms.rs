@@ -2,11 +2,11 @@
 //! forming it, and weighted sums.
 
 use super::Conv;
+use crate::engine::fused::conv_standardisation::ColumnStats;
 use crate::engine::fused::op::{
     Context, Convolution, LargeParameters, NormMethod, Scratch, resize_buffer,
 };
-use crate::engine::fused::outer;
-use crate::engine::fused::standardise::ColumnStats;
+use crate::engine::fused::outer_product;
 use crate::nn::kernels::product::{MatrixView, WriteMode, matmul};
 
 /// Gradient values computed at a time: as many as fit into the L2 cache with their weights.
@@ -30,7 +30,7 @@ impl LargeParameters for Conv {
         }
         let patches = &self.patches;
         let (inputs, outputs) = (patches.patch_len(), patches.group_out_channels());
-        outer::choose_norm_method(copies * patches.positions(), inputs, outputs)
+        outer_product::choose_norm_method(copies * patches.positions(), inputs, outputs)
     }
 
     fn squared_norms(&self, ctx: Context, scratch: &mut Scratch) -> Vec<Option<f64>> {
@@ -45,7 +45,7 @@ impl LargeParameters for Conv {
         let mut square = 0.0;
         let measure = |_: usize, offset: usize, block: &[f32]| {
             let weights = weights.map(|all| &all[offset..offset + block.len()]);
-            square += outer::weighted_squared_norm(block, weights);
+            square += outer_product::weighted_squared_norm(block, weights);
         };
         let Some(rule) = &self.standardise else {
             self.instantiate_blocks(ctx, weight, scratch, measure);
@@ -53,12 +53,12 @@ impl LargeParameters for Conv {
         };
         self.instantiate_blocks(ctx, weight, scratch, |_, _, _| ());
         rule.backward(weight, gain);
-        outer::weighted_squared_norm(weight, weights)
-            + outer::weighted_squared_norm(gain, gain_weights)
+        outer_product::weighted_squared_norm(weight, weights)
+            + outer_product::weighted_squared_norm(gain, gain_weights)
     }
 
     fn sums_more_rows(&self, rows: usize) -> bool {
-        outer::is_memory_bound_sum(rows * self.patches.positions(), self.weight_len)
+        outer_product::is_memory_bound_sum(rows * self.patches.positions(), self.weight_len)
     }
 
     fn weighted_sum(&self, ctx: Context, sum: &mut [f32], scratch: &mut Scratch) {
@@ -66,7 +66,7 @@ impl LargeParameters for Conv {
         let Some(gradient) = self.algorithm.weight_gradient_kernel(ctx.rows.total()) else {
             return self.patches.add_weight_gradients(ctx, sum, scratch);
         };
-        let with = outer::scale_by_factors(ctx.g, ctx.factors, &mut scratch.weighted);
+        let with = outer_product::scale_by_factors(ctx.g, ctx.factors, &mut scratch.weighted);
         let (store, scratch) = (WriteMode::Accumulate, &mut scratch.patches);
         gradient.compute(Convolution { images: ctx.x, with, out: sum, store, scratch });
     }
@@ -122,11 +122,11 @@ impl Conv {
                 pixel_gram.gram(ctx.x, &mut scratch.gram, pixels)
             } else {
                 let patches = self.patches.gather(group, ctx.x, &mut scratch.patches);
-                outer::gram_matrix(patches, positions, &mut scratch.gram)
+                outer_product::gram_matrix(patches, positions, &mut scratch.gram)
             };
             let g = self.patches.group_outputs(group, ctx.g, &mut scratch.group_outputs);
             let (gram, product) = ((gram, geometry.patch_len()), &mut scratch.gram_product);
-            outer::column_squared_norms(gram, g, &mut columns, &mut column_bounds, product);
+            outer_product::column_squared_norms(gram, g, &mut columns, &mut column_bounds, product);
             if let Some(standardise) = &self.standardise {
                 let patch_sums = resize_buffer(&mut scratch.patch_sums, positions);
                 geometry.patch_sums(ctx.x, patch_sums);
@@ -142,8 +142,8 @@ impl Conv {
                 bound += column_bounds.iter().sum::<f64>();
             }
         }
-        let mid_range = outer::is_mid_range(ctx.x) && outer::is_mid_range(ctx.g);
-        (mid_range && outer::is_reliable(square, bound)).then_some(square)
+        let mid_range = outer_product::is_mid_range(ctx.x) && outer_product::is_mid_range(ctx.g);
+        (mid_range && outer_product::is_reliable(square, bound)).then_some(square)
     }
 
     /// Computes one example's gradient with respect to the weights that the convolution multiplies

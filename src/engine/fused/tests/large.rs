@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::super::plan::{ExecutionPlan, SumRequest};
+use super::super::execution_plan::{ExecutionPlan, SumRequest};
+use super::super::executor_state::ExecutorState;
 use super::super::profile::{LayerProfile, StepProfile};
-use super::super::state::ExecutorState;
 use super::*;
 
 /// Layers whose sums are so large that they are taken once per segment: minimal filtering, a
@@ -88,7 +88,7 @@ fn a_profile_has_the_layers_in_order_and_leaves_the_sum_as_it_is() {
     let of = |i: usize| (layers[i].path.as_str(), layers[i].multiplications);
     assert_eq!(of(0), ("0", 16 * 9 * 16 * 256));
     assert_eq!(of(1), ("2", 16 * 9 * 256 * 256));
-    let threads = crate::nn::workers::worker_count() as u32;
+    let threads = crate::nn::worker_pool::worker_count() as u32;
     assert!(!both.is_zero() && both <= threads * profile.elapsed, "{profile:?}");
     let last = layers.last().unwrap();
     assert_eq!((last.path.as_str(), last.multiplications), ("11", 900));

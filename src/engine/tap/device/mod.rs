@@ -15,14 +15,14 @@
 
 mod chunk_sizer;
 mod chunking;
-mod plain_sum;
 mod site_gradient;
+mod unclipped_sum;
 
 use std::collections::BTreeMap;
 
 use burn::prelude::*;
 
-use super::chunk::{BatchJob, ChunkSum};
+use super::chunk_sum::{BatchJob, ChunkSum};
 use super::recorder::RecordingTape;
 use super::site_gradient::SiteGradient;
 use crate::Result;
@@ -34,7 +34,7 @@ use chunk_sizer::ChunkError;
 pub(super) use chunk_sizer::{ChunkKey, ChunkSizer};
 pub(super) use chunking::Chunking;
 use chunking::PaddedChunk;
-pub(super) use plain_sum::UnclippedPass;
+pub(super) use unclipped_sum::UnclippedPass;
 
 /// Pass that computes the sum of one chunk.
 pub(super) trait ChunkPass {

@@ -3,8 +3,8 @@
 use super::{left_out, name_suffix};
 use crate::show::axis::{Axis, Unit};
 use crate::show::bars::{Row, frame};
+use crate::show::figure_card::{Drawing, FigureCard, FigureHeader};
 use crate::show::layout::{MARGIN, muted};
-use crate::show::page::{Drawing, FigureCard, FigureHeader};
 use crate::show::scene::Align;
 use crate::show::{Coverage, Figure, MimeBundle, Table, format, palette};
 use std::fmt;

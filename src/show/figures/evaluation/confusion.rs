@@ -1,8 +1,8 @@
 //! Confusion matrices.
 
 use super::{ClassAccuracy, left_out, name_suffix};
-use crate::show::heat::{CellMark, HeatMap, HeatMapCell};
-use crate::show::page::FigureHeader;
+use crate::show::figure_card::FigureHeader;
+use crate::show::heat_map::{CellMark, HeatMap, HeatMapCell};
 use crate::show::{Coverage, Figure, MimeBundle, Table, format};
 use crate::{Error, Result};
 use std::fmt;

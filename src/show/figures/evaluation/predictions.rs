@@ -3,10 +3,10 @@
 use super::name_suffix;
 use crate::Result;
 use crate::data::Dataset;
+use crate::show::figure_card::FigureHeader;
 use crate::show::figures::pictures::{
     ExampleKind, PictureGrid, PictureTile, TextRows, load_bitmaps,
 };
-use crate::show::page::FigureHeader;
 use crate::show::palette::{self, Rgb};
 use crate::show::scene::Align;
 use crate::show::{Coverage, Figure, MimeBundle, Table, format};

@@ -3,8 +3,8 @@
 use super::stats::{MARK_THRESHOLD, SeedStats, pool_variance, standard_errors_above};
 use super::{GridCell, GridFigure, GridSlices, sorted, two, with_spread};
 use crate::Result;
-use crate::show::heat::{CellMark, HeatMap, HeatMapCell, HeatMapSlices};
-use crate::show::page::FigureHeader;
+use crate::show::figure_card::FigureHeader;
+use crate::show::heat_map::{CellMark, HeatMap, HeatMapCell, HeatMapSlices};
 use crate::show::series::extent;
 use crate::show::{Coverage, Figure, Table, format};
 

@@ -7,7 +7,7 @@ use super::{
 use crate::mask::{Mask, MaskTensor};
 use crate::show::axis::{Axis, Unit};
 use crate::show::bars::{Bar, Bars};
-use crate::show::page::FigureHeader;
+use crate::show::figure_card::FigureHeader;
 use crate::show::{Figure, Table, format, palette};
 
 /// Maximum number of rows.

@@ -5,11 +5,11 @@
 //! [`NOT_COVERED`](crate::show::NOT_COVERED).
 
 mod kept;
-mod names;
 mod overlap;
 mod saliency;
 mod selection_log;
 mod signal;
+mod tensor_names;
 #[cfg(test)]
 mod tests;
 mod tiles;
@@ -27,7 +27,7 @@ use crate::data::format_shape as shape;
 use crate::mask::{Mask, MaskTensor, PrivacyStatus};
 use crate::show::{Coverage, format};
 
-use names::tensor_names;
+use tensor_names::tensor_names;
 
 /// Maximum number of tensors that are drawn.
 const MAX_PANELS: usize = 12;

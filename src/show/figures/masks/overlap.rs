@@ -2,8 +2,8 @@
 
 use super::mask_coverage;
 use crate::mask::Mask;
-use crate::show::heat::{HeatMap, HeatMapCell};
-use crate::show::page::FigureHeader;
+use crate::show::figure_card::FigureHeader;
+use crate::show::heat_map::{HeatMap, HeatMapCell};
 use crate::show::{Chart, Figure, Panel, Series, Table, font, format, layout};
 use crate::{Error, Result};
 use std::borrow::Borrow;

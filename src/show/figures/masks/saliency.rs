@@ -5,9 +5,9 @@ use super::{
     omission_note, percent, shape, tensor_names,
 };
 use crate::mask::{Mask, MaskTensor, Saliency, SaliencyTensor};
+use crate::show::figure_card::FigureHeader;
 use crate::show::histogram::{Histogram, HistogramPanel, Histograms};
 use crate::show::multiples::PanelHead;
-use crate::show::page::FigureHeader;
 use crate::show::{Coverage, Figure, Table, format, palette};
 use crate::{Error, ErrorKind, Result};
 

@@ -2,8 +2,8 @@
 
 use super::{MAX_PANELS, as_sentence, largest_indices, layer_cell, omission_note, tensor_names};
 use crate::mask::{SelectionLog, SelectionLogTensor};
+use crate::show::figure_card::FigureHeader;
 use crate::show::multiples::{PanelHead, panel_width};
-use crate::show::page::FigureHeader;
 use crate::show::palette::{self, Rgb};
 use crate::show::series::extent;
 use crate::show::tiles::{TilePanel, Tiles, grouped_intervals};

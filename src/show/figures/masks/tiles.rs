@@ -7,8 +7,8 @@ use super::{
 use crate::Result;
 use crate::mask::{Mask, MaskTensor};
 use crate::nn::Model;
+use crate::show::figure_card::FigureHeader;
 use crate::show::multiples::{PanelHead, panel_width};
-use crate::show::page::FigureHeader;
 use crate::show::palette::{self, Rgb};
 use crate::show::tiles::{Interval, TilePanel, Tiles, grouped_intervals};
 use crate::show::{Coverage, Figure, Table, format};

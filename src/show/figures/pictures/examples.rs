@@ -2,7 +2,7 @@
 
 use super::{ExampleKind, PictureGrid, PictureTile, TextRows, load_bitmaps};
 use crate::data::{Dataset, Vocabulary};
-use crate::show::page::FigureHeader;
+use crate::show::figure_card::FigureHeader;
 use crate::show::palette;
 use crate::show::scene::Align;
 use crate::show::{Coverage, Figure, Table, format};

@@ -3,7 +3,7 @@
 use super::{PictureGrid, PictureTile, is_image_shape};
 use crate::nn::{LayerSpec, Model};
 use crate::show::bitmap::{Bitmap, downsample, range};
-use crate::show::page::FigureHeader;
+use crate::show::figure_card::FigureHeader;
 use crate::show::{Coverage, Figure, MimeBundle, Table, format, palette};
 use crate::{Error, ErrorKind, Result};
 use std::fmt;

@@ -1,8 +1,8 @@
 //! A grid of small pictures with lines of text below them.
 
 use crate::show::bitmap::Bitmap;
+use crate::show::figure_card::{Drawing, FigureCard};
 use crate::show::layout::{MARGIN, SMALL_SIZE, text_style};
-use crate::show::page::{Drawing, FigureCard};
 use crate::show::palette::Rgb;
 use crate::show::scene::{Align, Rect};
 use crate::show::{font, format};

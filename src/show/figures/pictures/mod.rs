@@ -2,15 +2,15 @@
 //! `PictureGrid` draws images in rows and columns, `TextRows` texts, and `form` finds out which of
 //! the two a data set is.
 
+mod example_kind;
 mod examples;
 mod filters;
-mod form;
 mod grid;
-mod lines;
+mod text_rows;
 
 pub use examples::examples;
 pub use filters::{Filters, filters};
 
-pub(super) use form::{ExampleKind, is_image_shape, load_bitmaps};
+pub(super) use example_kind::{ExampleKind, is_image_shape, load_bitmaps};
 pub(super) use grid::{PictureGrid, PictureTile};
-pub(super) use lines::TextRows;
+pub(super) use text_rows::TextRows;

@@ -2,7 +2,7 @@
 
 use crate::show::figures::check_not_empty;
 use crate::show::method_style::style_by_method;
-use crate::show::run::private_loss;
+use crate::show::run_chart::private_loss;
 use crate::show::{Chart, Coverage, Panel, Series, format, run_coverage};
 use crate::train::Run;
 use crate::{Error, Result};

@@ -1,0 +1,153 @@
+//! Layouts of the networks of other libraries whose weights are read: names of parameters, and
+//! checks of the layers.
+
+use super::parameter_location::{LayerKind, ParameterLocation};
+use crate::nn::{
+    Conv2dSpec, LayerSpec, MaxPool2dSpec, Standardisation, VarianceGuard, ZeroPad2dSpec,
+};
+
+/// Name of the layout of timm's `resnetv2` networks.
+pub(super) const TIMM_RESNETV2: &str = "timm resnetv2";
+/// Name of the layout of the wide ResNets of De et al.
+pub(super) const DE_WIDE_RESNET: &str = "De et al.";
+
+/// Returns the name of a parameter in timm's `resnetv2` networks.
+pub(super) fn timm_name(place: &ParameterLocation) -> Option<String> {
+    let ParameterLocation { group, block, shortcut, index_of_kind: nth, .. } = place;
+    let layer = match (group.as_str(), place.kind) {
+        ("stem", LayerKind::Conv) if *nth == 0 => "stem.conv".to_owned(),
+        ("head", LayerKind::Norm) if *nth == 0 => "norm".to_owned(),
+        ("head", LayerKind::Linear) if *nth == 0 => "head.fc".to_owned(),
+        (group, kind) => {
+            let layer = match kind {
+                LayerKind::Conv if *shortcut => "downsample.conv".to_owned(),
+                LayerKind::Conv => format!("conv{}", nth + 1),
+                LayerKind::Norm if !shortcut => format!("norm{}", nth + 1),
+                _ => return None,
+            };
+            format!("stages.{}.blocks.{block}.{layer}", number(group)? - 1)
+        }
+    };
+    let parameter = match place.parameter.as_str() {
+        "gamma" => "weight",
+        "beta" => "bias",
+        same => same,
+    };
+    Some(format!("{layer}.{parameter}"))
+}
+
+/// Returns the name of a parameter in the networks of De et al.'s code, without that of the whole
+/// module.
+pub(super) fn haiku_name(place: &ParameterLocation) -> Option<String> {
+    let ParameterLocation { group, block, shortcut, index_of_kind: nth, .. } = place;
+    let module = match (group.as_str(), place.kind) {
+        ("stem", LayerKind::Conv) if *nth == 0 => "First_conv".to_owned(),
+        ("head", LayerKind::Norm) if *nth == 0 => "Final_norm".to_owned(),
+        ("head", LayerKind::Linear) if *nth == 0 => "Softmax".to_owned(),
+        (group, kind) => {
+            let name = format!("Block_{}", number(group)?);
+            match kind {
+                LayerKind::Conv if *shortcut => format!("{name}_skip_conv"),
+                LayerKind::Norm if *shortcut => format!("{name}_skip_norm"),
+                LayerKind::Conv => format!("{name}Conv_{block}_{nth}"),
+                LayerKind::Norm => format!("{name}_norm_{block}_{nth}"),
+                _ => return None,
+            }
+        }
+    };
+    let parameter = match (place.kind, place.parameter.as_str()) {
+        (_, "gamma") => "scale",
+        (_, "beta") => "offset",
+        (_, "weight") => "w",
+        (LayerKind::Linear, "bias") => "b",
+        (_, same) => same,
+    };
+    Some(format!("{module}/{parameter}"))
+}
+
+/// Returns name and constructor of the layout that one of these names belongs to.
+pub(super) fn detect_layout<'a>(
+    mut names: impl Iterator<Item = &'a String>,
+) -> Option<(&'static str, &'static str)> {
+    names.find_map(|name| match name.as_str() {
+        "stages.0.blocks.0.conv1.weight" => Some((TIMM_RESNETV2, "WeightLayout::timm_resnetv2()")),
+        name if name.ends_with("/First_conv/w") => {
+            Some((DE_WIDE_RESNET, "WeightLayout::de_wide_resnet()"))
+        }
+        _ => None,
+    })
+}
+
+/// Returns the number in the name of a group: 2 for `group2`.
+fn number(group: &str) -> Option<usize> {
+    group.strip_prefix("group")?.parse().ok().filter(|number| *number > 0)
+}
+
+/// Returns the reason why layers with the parameters of a BiT network compute something else;
+/// `None` if they do not.
+pub(super) fn bit_mismatch(specs: &[LayerSpec]) -> Option<&'static str> {
+    let lists = lists(specs);
+    let is_standardised = |layer: &LayerSpec| match layer {
+        LayerSpec::Conv2d(Conv2dSpec { standardised, .. }) => {
+            matches!(
+                standardised,
+                Some(Standardisation { gain: false, guard: VarianceGuard::Unscaled(_) })
+            )
+        }
+        _ => true,
+    };
+    let stem = lists.iter().rev().find_map(|layers| {
+        let at = layers.iter().position(|layer| matches!(layer, LayerSpec::MaxPool2d(_)))?;
+        Some(layers[at.saturating_sub(1)..=at].to_vec())
+    });
+    let one = ZeroPad2dSpec::new(1).into();
+    let pool = MaxPool2dSpec::new(3).stride(2).into();
+    if !lists.iter().all(|layers| layers.iter().all(is_standardised)) {
+        Some("the convolutions of a BiT network have standardised weights, without fan-in or gain")
+    } else if stem != Some(vec![one, pool]) {
+        Some("the stem of a BiT network pools images with a border of zeros")
+    } else if !only_relu(specs) {
+        Some("the activation of a BiT network is ReLU")
+    } else {
+        None
+    }
+}
+
+/// Returns the reason why layers with the parameters of De et al.'s network compute something
+/// else; `None` if they do not.
+pub(super) fn de_mismatch(specs: &[LayerSpec]) -> Option<&'static str> {
+    let (mut standardised, mut ordered) = (true, true);
+    for layers in lists(specs) {
+        for (i, layer) in layers.iter().enumerate() {
+            match layer {
+                LayerSpec::Conv2d(conv) => {
+                    standardised &= conv.standardised == Some(Standardisation::scaled());
+                }
+                LayerSpec::GroupNorm(_) => ordered &= i > 0 && layers[i - 1] == LayerSpec::Relu,
+                _ => {}
+            }
+        }
+    }
+    if !standardised {
+        Some("the convolutions of De et al.'s code have standardised weights with a gain")
+    } else if !ordered || !only_relu(specs) {
+        Some("in De et al.'s code, a ReLU comes before each normalisation")
+    } else {
+        None
+    }
+}
+
+fn only_relu(specs: &[LayerSpec]) -> bool {
+    let other = |layer: &LayerSpec| matches!(layer, LayerSpec::Tanh | LayerSpec::Selu);
+    !lists(specs).iter().any(|layers| layers.iter().any(other))
+}
+
+/// Returns all lists of layers, including those inside of groups and blocks.
+fn lists(specs: &[LayerSpec]) -> Vec<&[LayerSpec]> {
+    let inner = specs.iter().flat_map(|spec| match spec {
+        LayerSpec::Group(group) => lists(&group.layers),
+        LayerSpec::Residual(block) => [lists(&block.body), lists(&block.shortcut)].concat(),
+        _ => Vec::new(),
+    });
+    std::iter::once(specs).chain(inner).collect()
+}
