@@ -28,7 +28,7 @@
 //! ```
 
 pub mod builder;
-mod noisy_sum;
+mod noisy_aggregator;
 mod plan;
 mod private_selection;
 mod registry;

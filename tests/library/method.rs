@@ -44,7 +44,7 @@ static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     method: || Box::new(PowerClip::new()),
     mechanism: |plan, seed| {
         let (clip, stages) = parts(plan)?;
-        Ok(Box::new(PowerClippedSum {
+        Ok(Box::new(PowerClipMechanism {
             clip,
             stages,
             expected_batch_size: plan.expected_batch_size() as f64,
@@ -118,7 +118,7 @@ impl Bound for Power {
     }
 }
 
-struct PowerClippedSum {
+struct PowerClipMechanism {
     clip: Power,
     stages: Stages,
     expected_batch_size: f64,
@@ -126,7 +126,7 @@ struct PowerClippedSum {
     executor: AutoExecutor,
 }
 
-impl Mechanism for PowerClippedSum {
+impl Mechanism for PowerClipMechanism {
     fn release(
         &mut self,
         network: &Network,

@@ -8,7 +8,7 @@ use epsilab::engine::{
     AutoExecutor, Batch, ClipRule, ClippedSum, CoordinateWeights, Executor, FusedExecutor,
     StepProfile, TapExecutor,
 };
-use epsilab::methods::dp_sgd::GaussianSum;
+use epsilab::methods::dp_sgd::GaussianMechanism;
 use epsilab::methods::non_private::MeanGradient;
 use epsilab::methods::{Mechanism, Release};
 use epsilab::nn::Network;
@@ -74,27 +74,27 @@ impl ExecutorChoice {
     /// The mechanism of a method with this clip rule and expected batch size; `None` is the method
     /// without privacy.
     pub fn mechanism(self, rule: Option<ClipRule>, batch: usize) -> Result<Box<dyn Mechanism>> {
-        let sum = rule.map(|rule| gaussian_sum(rule, batch)).transpose()?;
-        Ok(match (self, sum) {
-            (Self::Auto, Some(sum)) => Box::new(sum),
+        let gaussian = rule.map(|rule| gaussian_mechanism(rule, batch)).transpose()?;
+        Ok(match (self, gaussian) {
+            (Self::Auto, Some(gaussian)) => Box::new(gaussian),
             (Self::Auto, None) => Box::new(MeanGradient::new(batch)),
-            (Self::Tap, sum) => {
-                Box::new(ExecutorMechanism { executor: TapExecutor::default(), sum, batch })
+            (Self::Tap, gaussian) => {
+                Box::new(ExecutorMechanism { executor: TapExecutor::default(), gaussian, batch })
             }
         })
     }
 }
 
-fn gaussian_sum(rule: ClipRule, batch: usize) -> Result<GaussianSum> {
+fn gaussian_mechanism(rule: ClipRule, batch: usize) -> Result<GaussianMechanism> {
     let stages = Stages::constant(NoiseMultiplier(NOISE_MULTIPLIER), 1)?;
-    Ok(GaussianSum::new(rule, stages, batch, [7; 32]))
+    Ok(GaussianMechanism::new(rule, stages, batch, [7; 32]))
 }
 
 /// The mechanisms of training with a chosen executor.
 struct ExecutorMechanism<E> {
     executor: E,
     /// None without privacy.
-    sum: Option<GaussianSum>,
+    gaussian: Option<GaussianMechanism>,
     batch: usize,
 }
 
@@ -105,11 +105,12 @@ impl<E: Executor> Mechanism for ExecutorMechanism<E> {
         batch: &Batch,
         selected: Option<&CoordinateWeights>,
     ) -> Result<Release> {
-        let rule = self.sum.as_ref().map_or_else(ClipRule::unclipped, GaussianSum::clip_rule);
+        let rule =
+            self.gaussian.as_ref().map_or_else(ClipRule::unclipped, GaussianMechanism::clip_rule);
         let clipped: ClippedSum = self.executor.weighted_sum(network, batch, &rule, selected)?;
         let mut gradient = clipped.sum;
-        match &mut self.sum {
-            Some(sum) => gradient = sum.privatise(gradient, selected)?,
+        match &mut self.gaussian {
+            Some(gaussian) => gradient = gaussian.privatise(gradient, selected)?,
             None => gradient.scale(1.0 / self.batch as f64),
         }
         let noise_std = vec![0.0; gradient.entries.len()];
@@ -160,24 +161,25 @@ impl Training {
 pub struct ProfiledTraining {
     network: Network,
     executor: FusedExecutor,
-    sum: GaussianSum,
+    gaussian: GaussianMechanism,
     optimizer: OptimizerState,
 }
 
 impl ProfiledTraining {
     /// Clips at [`CLIP`].
     pub fn new(network: &Network, batch: usize) -> Result<Self> {
-        let sum = gaussian_sum(ClipRule::flat(CLIP), batch)?;
+        let gaussian = gaussian_mechanism(ClipRule::flat(CLIP), batch)?;
         let optimizer = Optimizer::Sgd { momentum: 0.0 }.init();
-        Ok(Self { network: network.clone(), executor: FusedExecutor::default(), sum, optimizer })
+        let executor = FusedExecutor::default();
+        Ok(Self { network: network.clone(), executor, gaussian, optimizer })
     }
 
     /// Runs one step and returns the profile of its sum, and the time of noise and update.
     pub fn step(&mut self, batch: &Batch) -> Result<(StepProfile, Duration)> {
-        let rule = self.sum.clip_rule();
+        let rule = self.gaussian.clip_rule();
         let (clipped, profile) = self.executor.profile(&self.network, batch, &rule)?;
         let start = Instant::now();
-        let gradient = self.sum.privatise(clipped.sum, None)?;
+        let gradient = self.gaussian.privatise(clipped.sum, None)?;
         let step = StepSettings::new(LEARNING_RATE);
         self.network = self.optimizer.step(&self.network, &gradient, &step)?;
         Ok((profile, start.elapsed()))

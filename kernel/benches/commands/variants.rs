@@ -3,7 +3,7 @@
 use epsilab::engine::ClipRule;
 use epsilab::mask::{CoordinateSelector, Dropping, FreezeConfig, RandomMask};
 use epsilab::methods::Mechanism;
-use epsilab::methods::backprop_clip::BackpropClippedSum;
+use epsilab::methods::backprop_clip::BackpropClipMechanism;
 use epsilab::methods::non_private::MeanGradient;
 use epsilab::nn::{LayerClips, Model, Network};
 use epsilab::privacy::{NoiseMultiplier, Stages};
@@ -154,7 +154,7 @@ fn backprop_clipping_variants(model: &Model, batch: usize) -> Result<Vec<StepVar
     let clipped = model.network().with_backprop_clips(&clips, &frozen)?;
     let plain: Box<dyn Mechanism> = Box::new(MeanGradient::new(batch));
     let private: Box<dyn Mechanism> =
-        Box::new(BackpropClippedSum::new(clips, stages, batch, [7; 32]));
+        Box::new(BackpropClipMechanism::new(clips, stages, batch, [7; 32]));
     let networks = [(model.network().clone(), plain), (clipped, private)];
     let variants = METHOD_VARIANTS.into_iter().zip(networks);
     let variant = |(name, (network, mechanism)): (&str, _)| StepVariant {

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::engine::{Batch, ClipRule, CoordinateWeights, Executor, finite_mean};
-use crate::methods::noisy_sum::NoisySum;
+use crate::methods::noisy_aggregator::NoisyAggregator;
 use crate::methods::{Mechanism, Plan, Release, Threshold};
 use crate::nn::Network;
 
@@ -12,12 +12,12 @@ use crate::nn::Network;
 /// # Guarantee
 /// None: see [`AutoDpSgd`](super::AutoDpSgd). An empty batch releases zeros, because its mean
 /// threshold is zero; that alone distinguishes it from every other batch.
-pub struct ScaledSum {
+pub struct AutoDpSgdMechanism {
     scale: f64,
-    sum: NoisySum,
+    aggregator: NoisyAggregator,
 }
 
-impl Mechanism for ScaledSum {
+impl Mechanism for AutoDpSgdMechanism {
     /// Copies the norms from a GPU in every step, because they decide the noise.
     fn release(
         &mut self,
@@ -26,15 +26,15 @@ impl Mechanism for ScaledSum {
         selected: Option<&CoordinateWeights>,
     ) -> Result<Release> {
         let rule = ClipRule::Unbounded { scale: self.scale };
-        let scaled = self.sum.executor.weighted_sum(network, batch, &rule, selected)?;
+        let scaled = self.aggregator.executor.weighted_sum(network, batch, &rule, selected)?;
         let threshold = finite_mean(&scaled.norms).map(|norm| self.scale * norm);
-        let std = self.sum.stage().noise_multiplier * threshold.unwrap_or(0.0);
+        let std = self.aggregator.stage().noise_multiplier * threshold.unwrap_or(0.0);
         let threshold = threshold.map(|value| Threshold { value, noise_multiplier: None });
-        Ok(Release { threshold, ..self.sum.release(scaled, std, selected)? })
+        Ok(Release { threshold, ..self.aggregator.release(scaled, std, selected)? })
     }
 
     fn resume(&mut self, steps: u64, state: &[f64]) -> Result<()> {
-        self.sum.resume(steps, state, 0)
+        self.aggregator.resume(steps, state, 0)
     }
 }
 
@@ -46,5 +46,8 @@ pub(super) fn build_mechanism(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<d
             .edited("with a clip bound")
             .fix("make the plan anew, or change its method to DP-SGD"));
     };
-    Ok(Box::new(ScaledSum { scale, sum: NoisySum::from_plan(plan, stages, noise_seed) }))
+    Ok(Box::new(AutoDpSgdMechanism {
+        scale,
+        aggregator: NoisyAggregator::from_plan(plan, stages, noise_seed),
+    }))
 }

@@ -7,4 +7,4 @@ mod published_claim;
 mod tests;
 
 pub use config::{AutoDpSgd, AutoDpSgdSettings};
-pub use mechanism::ScaledSum;
+pub use mechanism::AutoDpSgdMechanism;

@@ -41,9 +41,9 @@ use crate::{Error, ErrorKind, Result};
 /// (epsilon, delta)-differential privacy of all steps of a run. Neighbours: one training example
 /// added or removed; with disjoint batches, zeroed out or replaced. Each step is one
 /// Poisson-subsampled Gaussian mechanism with the noise multiplier of the plan, because all layers
-/// see the same sample; see [`BackpropClippedSum`].
+/// see the same sample; see [`BackpropClipMechanism`].
 ///
-/// [`BackpropClippedSum`]: super::BackpropClippedSum
+/// [`BackpropClipMechanism`]: super::BackpropClipMechanism
 ///
 /// # Defaults
 /// Input clip 1, gradient clip 0.01 (the paper's for MNIST), either norm, Adam with learning rate
@@ -177,7 +177,7 @@ impl BackpropClip {
 /// Returns the event of the first steps.
 ///
 /// # Guarantee
-/// As [`mechanism::BackpropClippedSum`], on the plan's batches.
+/// As [`mechanism::BackpropClipMechanism`], on the plan's batches.
 fn event(plan: &Plan, steps: u64) -> Event {
     plan.event_of(mechanism::clips_and_stages(plan).map(|(_, stages)| stages), steps)
 }

@@ -7,7 +7,7 @@ use super::standardised::PlainConvolutions;
 use crate::Result;
 use crate::device::DeviceArray;
 use crate::engine::{Batch, Bound, ClipRule, CoordinateWeights, Executor, Gradients};
-use crate::methods::noisy_sum::NoisySum;
+use crate::methods::noisy_aggregator::NoisyAggregator;
 use crate::methods::{Mechanism, Plan, Release};
 use crate::nn::{LayerClips, Network};
 use crate::privacy::Stages;
@@ -26,14 +26,14 @@ use crate::privacy::Stages;
 /// a public number. Coordinates that are not selected are zero in sum and noise, which makes no
 /// sensitivity larger. The loss is summed over the examples, so no gradient depends on the size of
 /// the batch.
-pub struct BackpropClippedSum {
+pub struct BackpropClipMechanism {
     clips: LayerClips,
-    sum: NoisySum,
+    aggregator: NoisyAggregator,
     /// Plain convolutions of the network of the step before, if it standardises weights.
     plain: Option<PlainConvolutions>,
 }
 
-impl BackpropClippedSum {
+impl BackpropClipMechanism {
     /// Creates the mechanism of these stages, with a noise stream of its own.
     pub fn new(
         clips: LayerClips,
@@ -41,8 +41,8 @@ impl BackpropClippedSum {
         expected_batch_size: usize,
         noise_seed: [u8; 32],
     ) -> Self {
-        let sum = NoisySum::new(stages, expected_batch_size, noise_seed);
-        Self { clips, sum, plain: None }
+        let aggregator = NoisyAggregator::new(stages, expected_batch_size, noise_seed);
+        Self { clips, aggregator, plain: None }
     }
 
     /// Computes the noisy sum, the losses, and the standard deviation of the noise in each tensor.
@@ -58,22 +58,23 @@ impl BackpropClippedSum {
         // and a plain sum is made of them. Weighted sums add f32 products of the clipped inputs and
         // gradients.
         let all = if network.device() == Device::flex() {
-            self.sum.executor.unclipped_sum(network, batch, selected)?
+            self.aggregator.executor.unclipped_sum(network, batch, selected)?
         } else {
-            self.sum.executor.weighted_sum(network, batch, &rule, selected)?
+            self.aggregator.executor.weighted_sum(network, batch, &rule, selected)?
         };
         let mut sum = all.sum;
         let trained: Vec<bool> = match selected {
             None => vec![true; sum.entries.len()],
             Some(selected) => selected.nonzero_tensors(),
         };
-        let stds = groups.equal_split_noise_stds(self.sum.stage().noise_multiplier, &trained);
-        self.sum.add_noise(&mut sum, &stds, selected)?;
+        let stds =
+            groups.equal_split_noise_stds(self.aggregator.stage().noise_multiplier, &trained);
+        self.aggregator.add_noise(&mut sum, &stds, selected)?;
         Ok((sum, all.losses, stds))
     }
 }
 
-impl Mechanism for BackpropClippedSum {
+impl Mechanism for BackpropClipMechanism {
     fn release(
         &mut self,
         network: &Network,
@@ -93,20 +94,20 @@ impl Mechanism for BackpropClippedSum {
                     (gradient, losses, stds)
                 }
             };
-        let (gradient, noise_std) = self.sum.divided(gradient, &stds);
+        let (gradient, noise_std) = self.aggregator.divided(gradient, &stds);
         Ok(Release::new(gradient, losses, noise_std))
     }
 
     fn resume(&mut self, steps: u64, state: &[f64]) -> Result<()> {
-        self.sum.resume(steps, state, 0)
+        self.aggregator.resume(steps, state, 0)
     }
 }
 
 /// Creates the mechanism of a plan.
 pub(super) fn build_mechanism(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
     let (clips, stages) = clips_and_stages(plan)?;
-    let sum = NoisySum::from_plan(plan, stages, noise_seed);
-    Ok(Box::new(BackpropClippedSum { clips, sum, plain: None }))
+    let aggregator = NoisyAggregator::from_plan(plan, stages, noise_seed);
+    Ok(Box::new(BackpropClipMechanism { clips, aggregator, plain: None }))
 }
 
 /// Returns the bound of every step.

@@ -7,4 +7,4 @@ mod standardised;
 mod tests;
 
 pub use config::{BackpropClip, BackpropClipSettings};
-pub use mechanism::BackpropClippedSum;
+pub use mechanism::BackpropClipMechanism;

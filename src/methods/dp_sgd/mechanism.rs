@@ -1,7 +1,7 @@
 //! The release of a DP-SGD step: clipped sum plus noise, divided by the expected batch size.
 
 use crate::engine::{Batch, Bound, ClipRule, CoordinateWeights, Executor, Gradients};
-use crate::methods::noisy_sum::NoisySum;
+use crate::methods::noisy_aggregator::NoisyAggregator;
 use crate::methods::{Mechanism, Plan, Privacy, Release};
 use crate::nn::Network;
 use crate::privacy::{Event, Stages};
@@ -17,12 +17,12 @@ use crate::{Error, ErrorKind, Result};
 /// step t are those of the stages at t. The release of an empty batch is noise only. With selected
 /// coordinates, norm, clipping, sum and noise are restricted to them, and all others are zero for
 /// every batch.
-pub struct GaussianSum {
+pub struct GaussianMechanism {
     clip: ClipRule,
-    sum: NoisySum,
+    aggregator: NoisyAggregator,
 }
 
-impl GaussianSum {
+impl GaussianMechanism {
     /// Creates the mechanism of these stages, with a noise stream of its own.
     pub fn new(
         clip: ClipRule,
@@ -30,17 +30,17 @@ impl GaussianSum {
         expected_batch_size: usize,
         noise_seed: [u8; 32],
     ) -> Self {
-        Self { clip, sum: NoisySum::new(stages, expected_batch_size, noise_seed) }
+        Self { clip, aggregator: NoisyAggregator::new(stages, expected_batch_size, noise_seed) }
     }
 
     /// Returns the clip rule of the next step.
     pub fn clip_rule(&self) -> ClipRule {
-        self.clip.clone().scaled(self.sum.stage().clip_scale)
+        self.clip.clone().scaled(self.aggregator.stage().clip_scale)
     }
 
     /// Returns the standard deviation of the noise that the next step adds to the sum.
     fn noise_std(&self) -> f64 {
-        self.clip_rule().noise_std(self.sum.stage().noise_multiplier)
+        self.clip_rule().noise_std(self.aggregator.stage().noise_multiplier)
     }
 
     /// Adds the noise of the next step to a sum that was clipped by
@@ -52,19 +52,19 @@ impl GaussianSum {
     /// made with the same selection.
     ///
     /// # Guarantee
-    /// As [`GaussianSum`], if the sum was clipped by [`clip_rule`](Self::clip_rule) of the same
-    /// step.
+    /// As [`GaussianMechanism`], if the sum was clipped by [`clip_rule`](Self::clip_rule) of the
+    /// same step.
     pub fn privatise(
         &mut self,
         sum: Gradients,
         selected: Option<&CoordinateWeights>,
     ) -> Result<Gradients> {
         let std = self.noise_std();
-        self.sum.noisy_mean(sum, std, selected).map(|(mean, _)| mean)
+        self.aggregator.noisy_mean(sum, std, selected).map(|(mean, _)| mean)
     }
 }
 
-impl Mechanism for GaussianSum {
+impl Mechanism for GaussianMechanism {
     fn release(
         &mut self,
         network: &Network,
@@ -72,21 +72,22 @@ impl Mechanism for GaussianSum {
         selected: Option<&CoordinateWeights>,
     ) -> Result<Release> {
         let rule = self.clip_rule();
-        let clipped = self.sum.executor.weighted_sum(network, batch, &rule, selected)?;
+        let clipped = self.aggregator.executor.weighted_sum(network, batch, &rule, selected)?;
         let std = self.noise_std();
-        self.sum.release(clipped, std, selected)
+        self.aggregator.release(clipped, std, selected)
     }
 
     fn resume(&mut self, steps: u64, state: &[f64]) -> Result<()> {
-        self.sum.resume(steps, state, 0)
+        self.aggregator.resume(steps, state, 0)
     }
 }
 
 /// Creates the mechanism of a private plan.
 pub(crate) fn build_mechanism(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
     let (clip, stages) = clip_and_stages(plan)?;
-    let (clip, sum) = (clip.clone(), NoisySum::from_plan(plan, stages, noise_seed));
-    Ok(Box::new(GaussianSum { clip, sum }))
+    let clip = clip.clone();
+    let aggregator = NoisyAggregator::from_plan(plan, stages, noise_seed);
+    Ok(Box::new(GaussianMechanism { clip, aggregator }))
 }
 
 /// Returns the clip rule of a step of a private plan.
@@ -98,7 +99,7 @@ pub(crate) fn bound(plan: &Plan, step: u64) -> Result<Option<Box<dyn Bound>>> {
 /// Returns the event of the first steps of a private plan.
 ///
 /// # Guarantee
-/// As [`GaussianSum`], on the plan's batches.
+/// As [`GaussianMechanism`], on the plan's batches.
 pub(crate) fn event(plan: &Plan, steps: u64) -> Event {
     plan.event_of(clip_and_stages(plan).map(|(_, stages)| stages), steps)
 }

@@ -6,5 +6,5 @@ mod mechanism;
 mod tests;
 
 pub use config::{DpSgd, DpSgdSettings};
-pub use mechanism::GaussianSum;
+pub use mechanism::GaussianMechanism;
 pub(crate) use mechanism::{bound, build_mechanism, event};

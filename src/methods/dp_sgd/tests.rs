@@ -22,9 +22,9 @@ fn network(data: &Dataset) -> Model {
 }
 
 /// Creates the mechanism of 100 steps with an expected batch size.
-fn mechanism(clip: f64, noise_multiplier: f64, batch: usize) -> GaussianSum {
+fn mechanism(clip: f64, noise_multiplier: f64, batch: usize) -> GaussianMechanism {
     let stages = Stages::constant(NoiseMultiplier(noise_multiplier), 100).unwrap();
-    GaussianSum::new(ClipRule::flat(clip), stages, batch, SEED)
+    GaussianMechanism::new(ClipRule::flat(clip), stages, batch, SEED)
 }
 
 fn all(data: &Dataset) -> Batch {

@@ -7,7 +7,7 @@ use crate::mask::{
     CoordinateSelector, DpSnip, Dropping, MagnitudeMask, Mask, MaskOrigin, MaskTensor,
     PrivacyStatus, RandomMask, Synflow, mask_assumptions,
 };
-use crate::methods::dp_sgd::GaussianSum;
+use crate::methods::dp_sgd::GaussianMechanism;
 use crate::methods::{DpSgd, Mechanism};
 use crate::nn::{Model, models};
 use crate::privacy::{Delta, Epsilon, Event, NoiseMultiplier, Stages};
@@ -47,9 +47,9 @@ fn select(model: &Model, mask: Option<&Mask>, dropping: Dropping) -> CoordinateW
 }
 
 /// Creates the mechanism of steps with an expected batch size of 16.
-fn mechanism(clip: f64, noise_multiplier: f64) -> GaussianSum {
+fn mechanism(clip: f64, noise_multiplier: f64) -> GaussianMechanism {
     let stages = Stages::constant(NoiseMultiplier(noise_multiplier), 100).unwrap();
-    GaussianSum::new(ClipRule::flat(clip), stages, 16, SEED)
+    GaussianMechanism::new(ClipRule::flat(clip), stages, 16, SEED)
 }
 
 fn settings() -> DpSsgd {

@@ -9,7 +9,7 @@ use crate::Result;
 use crate::engine::{
     Batch, Bound, ClipRule, CoordinateWeights, Executor, GaussianNoise, Gradient, Gradients,
 };
-use crate::methods::noisy_sum::NoisySum;
+use crate::methods::noisy_aggregator::NoisyAggregator;
 use crate::methods::{Mechanism, Plan, Release, Threshold};
 use crate::nn::Network;
 use crate::privacy::{Event, NeighbouringRelation, Stages};
@@ -31,15 +31,15 @@ const STREAM: u64 = u64::from_le_bytes(*b"counts\0\0");
 /// mechanism with 1/sigma^2 = 1/sigma_sum^2 + 1/(2 sigma_count)^2; for one example replaced, sum
 /// and count move by twice as much, as the accountants assume for sigma. C is a function of the
 /// counts released before.
-pub struct QuantileSum {
+pub struct QuantileClipMechanism {
     quantile: QuantileClipping,
     first: f64,
     clip: f64,
-    sum: NoisySum,
+    aggregator: NoisyAggregator,
     noise_of_counts: GaussianNoise,
 }
 
-impl Mechanism for QuantileSum {
+impl Mechanism for QuantileClipMechanism {
     /// Copies the norms from a GPU in every step, to count them.
     fn release(
         &mut self,
@@ -48,13 +48,13 @@ impl Mechanism for QuantileSum {
         selected: Option<&CoordinateWeights>,
     ) -> Result<Release> {
         let (clip, rule) = (self.clip, ClipRule::flat(self.clip));
-        let clipped = self.sum.executor.weighted_sum(network, batch, &rule, selected)?;
+        let clipped = self.aggregator.executor.weighted_sum(network, batch, &rule, selected)?;
         let count = clipped.norms.iter().map(|&norm| contribution_to_count(norm, clip)).sum();
-        let sigma = self.sum.stage().noise_multiplier;
+        let sigma = self.aggregator.stage().noise_multiplier;
         let std = rule.noise_std(self.quantile.sum_noise_multiplier(sigma)?);
-        let release = self.sum.release(clipped, std, selected)?;
+        let release = self.aggregator.release(clipped, std, selected)?;
 
-        let fraction = 0.5 + self.add_count_noise(count)? / self.sum.expected_batch_size;
+        let fraction = 0.5 + self.add_count_noise(count)? / self.aggregator.expected_batch_size;
         let moved = clip * (-self.quantile.rate * (fraction - self.quantile.quantile)).exp();
         self.clip = moved.clamp(self.first / RANGE, self.first * RANGE);
 
@@ -68,14 +68,14 @@ impl Mechanism for QuantileSum {
     }
 
     fn resume(&mut self, steps: u64, state: &[f64]) -> Result<()> {
-        self.sum.resume(steps, state, 1)?;
+        self.aggregator.resume(steps, state, 1)?;
         self.clip = state[0];
         self.noise_of_counts = self.noise_of_counts.clone().at_step(steps);
         Ok(())
     }
 }
 
-impl QuantileSum {
+impl QuantileClipMechanism {
     /// Returns a centred count with its noise.
     fn add_count_noise(&mut self, count: f64) -> Result<f64> {
         let values = vec![count as f32].into();
@@ -107,11 +107,11 @@ pub(super) fn build_mechanism(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<d
     seeds.set_stream(STREAM);
     let mut seed_of_counts = [0; 32];
     seeds.fill_bytes(&mut seed_of_counts);
-    Ok(Box::new(QuantileSum {
+    Ok(Box::new(QuantileClipMechanism {
         quantile,
         first: clip,
         clip,
-        sum: NoisySum::from_plan(plan, stages, noise_seed),
+        aggregator: NoisyAggregator::from_plan(plan, stages, noise_seed),
         noise_of_counts: GaussianNoise::new(seed_of_counts),
     }))
 }
@@ -125,7 +125,7 @@ pub(super) fn bound(plan: &Plan, _: u64) -> Result<Option<Box<dyn Bound>>> {
 /// plan.
 ///
 /// # Guarantee
-/// As [`QuantileSum`], on the plan's batches.
+/// As [`QuantileClipMechanism`], on the plan's batches.
 pub(super) fn event(plan: &Plan, steps: u64) -> Event {
     plan.event_of(clip_quantile_and_stages(plan).map(|(_, _, stages)| stages), steps)
 }

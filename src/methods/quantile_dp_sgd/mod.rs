@@ -6,4 +6,4 @@ mod mechanism;
 mod tests;
 
 pub use config::{QuantileClipping, QuantileDpSgd, QuantileDpSgdSettings};
-pub use mechanism::QuantileSum;
+pub use mechanism::QuantileClipMechanism;

@@ -5,7 +5,7 @@ use epsilab::burn::prelude::Device;
 use epsilab::device::DeviceArray;
 use epsilab::engine::{ClipRule, CoordinateWeights, GaussianNoise, Gradients};
 use epsilab::mask::CoordinateSelector;
-use epsilab::methods::dp_sgd::GaussianSum;
+use epsilab::methods::dp_sgd::GaussianMechanism;
 use epsilab::nn::{LayerSpec, LinearSpec, Network};
 use epsilab::prelude::*;
 use epsilab::privacy::Stages;
@@ -154,7 +154,7 @@ pub fn invalid_noise_is_refused_without_a_host_sync(device: &Device) {
 pub fn a_mechanism_step_equals_that_of_the_host(device: &Device) {
     let mechanism = || {
         let stages = Stages::constant(NoiseMultiplier(2.0), 100).unwrap();
-        GaussianSum::new(ClipRule::flat(0.5), stages, 16, SEED)
+        GaussianMechanism::new(ClipRule::flat(0.5), stages, 16, SEED)
     };
     let weights = every_third();
     for selected in [None, Some(&weights)] {

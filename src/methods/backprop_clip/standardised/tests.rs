@@ -1,6 +1,6 @@
 use super::*;
 use crate::engine::{Batch, Bound, ClipRule, Executor, ReferenceExecutor};
-use crate::methods::backprop_clip::BackpropClippedSum;
+use crate::methods::backprop_clip::BackpropClipMechanism;
 use crate::methods::{BackpropClip, Mechanism, Release};
 use crate::nn::{LayerClips, LinearSpec, VarianceGuard};
 use crate::privacy::{NeighbouringRelation, NoiseMultiplier, Stages};
@@ -34,9 +34,9 @@ fn network(guard: VarianceGuard, frozen: &[bool]) -> Network {
     network.unwrap().with_backprop_clips(&clips(), frozen).unwrap()
 }
 
-fn mechanism(noise_multiplier: f64) -> BackpropClippedSum {
+fn mechanism(noise_multiplier: f64) -> BackpropClipMechanism {
     let stages = Stages::constant(NoiseMultiplier(noise_multiplier), 10_000).unwrap();
-    BackpropClippedSum::new(clips(), stages, 10, [4; 32])
+    BackpropClipMechanism::new(clips(), stages, 10, [4; 32])
 }
 
 fn batch(n: usize) -> Batch {

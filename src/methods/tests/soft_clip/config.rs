@@ -25,7 +25,7 @@ static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     title: "soft-clip SGD",
     summary: "SGD with soft clipping, an example",
     method: || Box::new(SoftClipSgd::new()),
-    mechanism: super::mechanism::of,
+    mechanism: super::mechanism::build_mechanism,
     bound: super::mechanism::bound,
     event: super::mechanism::event,
     bound_in_words: |plan| {

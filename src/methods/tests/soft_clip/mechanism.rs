@@ -42,7 +42,7 @@ impl Bound for SoftClip {
     }
 }
 
-struct SoftClippedSum {
+struct SoftClipMechanism {
     clip: SoftClip,
     stages: Stages,
     expected_batch_size: f64,
@@ -50,7 +50,7 @@ struct SoftClippedSum {
     executor: AutoExecutor,
 }
 
-impl Mechanism for SoftClippedSum {
+impl Mechanism for SoftClipMechanism {
     fn release(
         &mut self,
         network: &Network,
@@ -83,9 +83,9 @@ fn settings(plan: &Plan) -> Result<(SoftClip, Stages)> {
     }
 }
 
-pub(super) fn of(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
+pub(super) fn build_mechanism(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
     let (clip, stages) = settings(plan)?;
-    Ok(Box::new(SoftClippedSum {
+    Ok(Box::new(SoftClipMechanism {
         clip,
         stages,
         expected_batch_size: plan.expected_batch_size() as f64,

@@ -1,5 +1,5 @@
-//! Sum over a batch, its Gaussian noise and the division by the expected batch size, which the
-//! private mechanisms share.
+//! Aggregation of a step, which the private mechanisms share: the sum over a batch, its Gaussian
+//! noise and the division by the expected batch size.
 
 use crate::Result;
 use crate::engine::{
@@ -8,16 +8,17 @@ use crate::engine::{
 use crate::methods::{Plan, Release, check_state};
 use crate::privacy::{Stage, Stages};
 
-/// Noise of the steps of a run, and the executor that computes their sums.
-pub(super) struct NoisySum {
+/// The noisy aggregation of the steps of a run: the executor that computes their sums, and the
+/// noise that is added.
+pub(super) struct NoisyAggregator {
     stages: Stages,
     pub(super) expected_batch_size: f64,
     noise: GaussianNoise,
     pub(super) executor: AutoExecutor,
 }
 
-impl NoisySum {
-    /// Creates the noise of these stages, with a stream of its own.
+impl NoisyAggregator {
+    /// Creates the aggregator of these stages, with a noise stream of its own.
     pub(super) fn new(stages: Stages, expected_batch_size: usize, noise_seed: [u8; 32]) -> Self {
         let chunk = typical_max_batch_size(expected_batch_size);
         Self {
@@ -28,10 +29,10 @@ impl NoisySum {
         }
     }
 
-    /// Creates the noise of a plan with these stages, at the precision of the plan.
+    /// Creates the aggregator of a plan with these stages, at the precision of the plan.
     pub(super) fn from_plan(plan: &Plan, stages: Stages, noise_seed: [u8; 32]) -> Self {
-        let sum = Self::new(stages, plan.expected_batch_size(), noise_seed);
-        Self { executor: sum.executor.precision(plan.settings().precision), ..sum }
+        let new = Self::new(stages, plan.expected_batch_size(), noise_seed);
+        Self { executor: new.executor.precision(plan.settings().precision), ..new }
     }
 
     /// Returns noise multiplier and clip scale of the next step.
