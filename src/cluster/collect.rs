@@ -124,9 +124,9 @@ impl ClusterSession<'_> {
             return Ok(0);
         }
         let _lock = folder.lock()?;
-        let mut queue = refresh_queue(self.batch, folder, &mut state)?;
+        let mut queue = refresh_queue(self.batch_system, folder, &mut state)?;
         for (job, _) in queue.values() {
-            self.batch.cancel(*job)?;
+            self.batch_system.cancel(*job)?;
         }
         let began = Instant::now();
         while !queue.is_empty() {
@@ -136,7 +136,7 @@ impl ClusterSession<'_> {
                 return Err(Error::new(ErrorKind::Io, what, why).fix("cancel again in a minute"));
             }
             std::thread::sleep(Duration::from_millis(500));
-            queue = refresh_queue(self.batch, folder, &mut state)?;
+            queue = refresh_queue(self.batch_system, folder, &mut state)?;
         }
         let tickets = folder.all_tickets(&state)?;
         debug_assert!(active_runs(&state, &queue, &tickets).is_empty());

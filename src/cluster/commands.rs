@@ -70,7 +70,7 @@ fn text(command: &mut Command, doing: &str, fix: &str) -> Result<String> {
 }
 
 /// Interface to a batch system that runs arrays of tasks.
-pub(super) trait Batch: std::fmt::Debug {
+pub(super) trait BatchSystem: std::fmt::Debug {
     /// Returns the largest number of tasks of an array.
     fn largest_array(&self) -> Result<usize>;
     /// Checks that the batch system would accept the script. Nothing is submitted.
@@ -105,7 +105,7 @@ fn number_of_job(said: &str) -> Option<u64> {
 #[derive(Debug)]
 pub(super) struct SlurmCommands;
 
-impl Batch for SlurmCommands {
+impl BatchSystem for SlurmCommands {
     fn largest_array(&self) -> Result<usize> {
         let config = text(
             Command::new("scontrol").args(["show", "config"]),

@@ -17,8 +17,8 @@
 
 mod collect;
 mod commands;
+mod experiment;
 mod grid_folder;
-mod live;
 mod processes;
 mod slurm;
 mod status;
@@ -28,7 +28,7 @@ mod tests;
 mod ticket;
 mod worker;
 
-pub use live::OnBatch;
+pub use experiment::ClusterExperiment;
 pub use slurm::Slurm;
 pub use status::{GridStatus, RunStatus};
 pub use submit::SubmissionSummary;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::commands::{Batch, Queue, Task};
+use super::commands::{BatchSystem, Queue, Task};
 use super::grid_folder::JobArray;
 use crate::show::CELL_ENV_VARS;
 use crate::{Error, Result};
@@ -118,7 +118,7 @@ fn end_with_parent(command: &mut Command) {
 #[cfg(not(target_os = "linux"))]
 fn end_with_parent(_command: &mut Command) {}
 
-impl Batch for Processes {
+impl BatchSystem for Processes {
     fn largest_array(&self) -> Result<usize> {
         Ok(usize::MAX)
     }

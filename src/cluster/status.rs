@@ -129,7 +129,7 @@ impl ClusterSession<'_> {
         let queue = if state.rounds.is_empty() {
             HashMap::new()
         } else {
-            refresh_queue(self.batch, folder, &mut state)?
+            refresh_queue(self.batch_system, folder, &mut state)?
         };
         let tickets = folder.all_tickets(&state)?;
         let live = active_runs(&state, &queue, &tickets);

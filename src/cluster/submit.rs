@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::PathBuf;
 
-use super::commands::{Batch, Queue};
+use super::commands::{BatchSystem, Queue};
 use super::grid_folder::{GridFolder, JobArray, SubmissionRound, SubmissionState};
 use super::slurm::Slurm;
 use super::ticket::{self, Header, Ticket};
@@ -44,7 +44,7 @@ pub struct SubmissionSummary {
 pub(super) struct ClusterSession<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) slurm: &'a Slurm,
-    pub(super) batch: &'a dyn Batch,
+    pub(super) batch_system: &'a dyn BatchSystem,
     pub(super) build: &'a dyn ModelFactory,
     pub(super) data: &'a Dataset,
     pub(super) store: &'a RunStore,
@@ -144,11 +144,11 @@ impl ClusterSession<'_> {
         if dry_run {
             return self.dry_run(&runs);
         }
-        let largest = self.batch.largest_array()?;
+        let largest = self.batch_system.largest_array()?;
         folder.create_dirs()?;
         let _lock = folder.lock()?;
         let mut state = folder.state()?;
-        let queue = refresh_queue(self.batch, folder, &mut state)?;
+        let queue = refresh_queue(self.batch_system, folder, &mut state)?;
         let known = folder.all_tickets(&state)?;
         let live = active_runs(&state, &queue, &known);
         let mut missing = Vec::new();
@@ -193,7 +193,7 @@ impl ClusterSession<'_> {
             })
             .collect::<Result<Vec<_>>>()?;
         // Before anything is charged: what Slurm refuses would never run.
-        scripts.first().map_or(Ok(()), |script| self.batch.would_take(script))?;
+        scripts.first().map_or(Ok(()), |script| self.batch_system.would_take(script))?;
         // Noted before it is done: whoever finds this note looks for the arrays by their names, and
         // goes on with these tickets instead of charging others.
         state.rounds.push(round);
@@ -223,7 +223,7 @@ impl ClusterSession<'_> {
     ) -> Result<()> {
         let at = state.rounds.len() - 1;
         for (n, script) in scripts.iter().enumerate() {
-            let submitted_as = match self.batch.submit(script, &state.rounds[at].arrays[n]) {
+            let submitted_as = match self.batch_system.submit(script, &state.rounds[at].arrays[n]) {
                 Ok(job) => Ok(job),
                 Err(error) => self.taken(&state.rounds[at].arrays[n], &error)?.ok_or(error),
             };
@@ -252,7 +252,7 @@ impl ClusterSession<'_> {
     /// # Errors
     /// `error`, if nobody knows: it was no refusal, and the queue is not shown.
     fn taken(&self, array: &JobArray, error: &Error) -> Result<Option<u64>> {
-        match self.batch.queue(&[array]) {
+        match self.batch_system.queue(&[array]) {
             Ok(queue) => Ok(queue.get(&array.name).map(|(job, _)| *job)),
             Err(_) if error.kind() == ErrorKind::Setting => Ok(None),
             Err(_) => Err(error.clone().append_advice(
@@ -396,7 +396,7 @@ impl ClusterSession<'_> {
         if missing > 0 {
             let per_task = self.per_task(runs, missing);
             // Without asking Slurm, which need not be there.
-            let largest = self.batch.largest_array().unwrap_or(1000);
+            let largest = self.batch_system.largest_array().unwrap_or(1000);
             let round = round(&runs.folder, 1, per_task, missing, largest);
             let script = self.slurm.script(&runs.folder, &round.tickets, &round.arrays[0])?;
             submitted.script = Some(script);
@@ -426,12 +426,12 @@ fn round(
 /// Asks the batch system for the tasks that have not ended, and records the numbers of arrays
 /// whose submitter was killed before it could record them.
 pub(super) fn refresh_queue(
-    batch: &dyn Batch,
+    batch_system: &dyn BatchSystem,
     folder: &GridFolder,
     state: &mut SubmissionState,
 ) -> Result<Queue> {
     let arrays: Vec<&JobArray> = state.rounds.iter().flat_map(|round| &round.arrays).collect();
-    let queue = batch.queue(&arrays)?;
+    let queue = batch_system.queue(&arrays)?;
     let mut changed = false;
     for array in state.rounds.iter_mut().flat_map(|round| &mut round.arrays) {
         if let (None, Some((job, _))) = (array.job, queue.get(&array.name)) {

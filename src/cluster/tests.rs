@@ -5,10 +5,10 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use super::experiment;
 use super::grid_folder::JobArray;
-use super::live;
 
-use super::commands::{Batch, Queue, Task};
+use super::commands::{BatchSystem, Queue, Task};
 use super::slurm::Slurm;
 use super::status::RunStatus;
 use super::submit::{ClusterSession, SubmissionSummary};
@@ -57,7 +57,7 @@ struct Played {
     queue: RefCell<Queue>,
 }
 
-impl Batch for Played {
+impl BatchSystem for Played {
     fn largest_array(&self) -> Result<usize> {
         Ok(self.largest)
     }
@@ -119,7 +119,7 @@ struct Lab {
     data: Dataset,
     experiment: Experiment,
     slurm: Slurm,
-    batch: Played,
+    batch_system: Played,
 }
 
 impl Lab {
@@ -139,7 +139,7 @@ impl Lab {
             data: data::glyphs_with(300, 60, seed).unwrap(),
             experiment,
             slurm: Slurm::new().runs_per_task(2).program("/shared/epsilab"),
-            batch: Played {
+            batch_system: Played {
                 fails: RefCell::new(Fails::Never),
                 largest: 4,
                 submissions: RefCell::default(),
@@ -158,7 +158,7 @@ impl Lab {
         what(&ClusterSession {
             experiment,
             slurm,
-            batch: &self.batch,
+            batch_system: &self.batch_system,
             build: &build,
             data: &self.data,
             store: &store,
@@ -174,19 +174,19 @@ impl Lab {
     }
 
     fn fails(&self, how: Fails) {
-        *self.batch.fails.borrow_mut() = how;
+        *self.batch_system.fails.borrow_mut() = how;
     }
 
     /// Runs at most this many tasks that wait.
     fn run(&self, most: usize) -> Vec<Result<super::WorkerSummary>> {
-        let taken = self.batch.submissions.borrow().clone();
+        let taken = self.batch_system.submissions.borrow().clone();
         let mut worked = Vec::new();
         for (name, tickets, first, _) in taken {
-            let tasks = self.batch.queue.borrow().get(&name).cloned();
+            let tasks = self.batch_system.queue.borrow().get(&name).cloned();
             for task in tasks.map(|(_, tasks)| tasks).unwrap_or_default() {
                 if worked.len() < most {
                     worked.push(run_worker(&tickets, first + task.index));
-                    let mut queue = self.batch.queue.borrow_mut();
+                    let mut queue = self.batch_system.queue.borrow_mut();
                     let (_, tasks) = queue.get_mut(&name).unwrap();
                     tasks.retain(|other| *other != task);
                 }
@@ -213,14 +213,14 @@ impl Lab {
     }
 
     fn tickets(&self) -> Vec<Ticket> {
-        let taken = self.batch.submissions.borrow();
+        let taken = self.batch_system.submissions.borrow();
         let mut files: Vec<&PathBuf> = taken.iter().map(|(_, tickets, ..)| tickets).collect();
         files.dedup();
         files.iter().flat_map(|file| ticket::read(file, 0, usize::MAX).unwrap().1).collect()
     }
 
     fn grid_folder(&self) -> PathBuf {
-        self.batch.submissions.borrow()[0].1.parent().unwrap().to_owned()
+        self.batch_system.submissions.borrow()[0].1.parent().unwrap().to_owned()
     }
 
     /// Checks that everything is finished, charged once and closed, and equals the grid that is
@@ -362,7 +362,7 @@ fn cancelled_runs_cost_nothing_unless_they_were_begun() {
     assert_eq!((taken_back, lab.charged()), (9, 3));
     assert_eq!(lab.on(|site| site.cancel()).unwrap(), 0);
     // A job that survived its node daemon finds its tickets withdrawn.
-    let (_, tickets, ..) = lab.batch.submissions.borrow()[0].clone();
+    let (_, tickets, ..) = lab.batch_system.submissions.borrow()[0].clone();
     let late = run_worker(&tickets, 1).unwrap();
     assert_eq!((late.trained, late.errors.len()), (0, 2));
     assert!(late.errors[0].to_string().contains("withdrawn"), "{}", late.errors[0]);
@@ -383,12 +383,15 @@ fn cancelled_runs_cost_nothing_unless_they_were_begun() {
 fn a_grid_of_which_nothing_is_finished_is_an_error() {
     let lab = Lab::new(110);
     lab.submit().unwrap();
-    let error = live::require_finished_run(lab.collect().unwrap()).unwrap_err();
+    let error = experiment::require_finished_run(lab.collect().unwrap()).unwrap_err();
     assert!(error.to_string().contains("0 of 15 runs are finished"), "{error}");
     let stopped = lab.collect().unwrap().into_interrupted();
-    assert!(live::require_finished_run(stopped).is_ok(), "whoever stops watching has no failure");
+    assert!(
+        experiment::require_finished_run(stopped).is_ok(),
+        "whoever stops watching has no failure"
+    );
     lab.run(1);
-    assert!(live::require_finished_run(lab.collect().unwrap()).is_ok());
+    assert!(experiment::require_finished_run(lab.collect().unwrap()).is_ok());
     lab.run(99);
     lab.is_complete();
 }
@@ -419,5 +422,5 @@ fn what_no_worker_can_have_is_refused_before_anything_is_charged() {
     ledger.set_budget(crate::privacy::Epsilon(3.0), crate::privacy::Delta(1e-5)).unwrap();
     let error = lab.submit().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Ledger, "{error}");
-    assert!(lab.charges().is_empty() && lab.batch.submissions.borrow().is_empty());
+    assert!(lab.charges().is_empty() && lab.batch_system.submissions.borrow().is_empty());
 }

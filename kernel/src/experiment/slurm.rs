@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use epsilab::cluster::{GridStatus, OnBatch, Slurm, SubmissionSummary};
+use epsilab::cluster::{ClusterExperiment, GridStatus, Slurm, SubmissionSummary};
 use epsilab::data::Dataset;
 use epsilab::grid::{Experiment, GridResult};
 use epsilab::methods::CheckpointInterval;
@@ -25,9 +25,9 @@ pub enum Engine {
     Slurm,
 }
 
-/// Part of the work on a cluster.
+/// Action on a cluster.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ClusterAction {
     /// Charge and submit the runs that are neither stored nor waiting.
     Submit,
     /// Say how far the runs are.
@@ -50,7 +50,7 @@ pub struct SlurmArgs {
     pub engine: Engine,
     /// Do one part only [default: submit, watch until all tasks have ended, collect]
     #[arg(long, value_enum, value_name = "PART")]
-    pub part: Option<Part>,
+    pub part: Option<ClusterAction>,
     /// Print the script of the job and do nothing else
     #[arg(long)]
     pub dry_run: bool,
@@ -155,7 +155,7 @@ impl SlurmArgs {
         experiment: &Experiment,
         checkpoints: Option<CheckpointInterval>,
         at_once: usize,
-    ) -> Result<OnBatch> {
+    ) -> Result<ClusterExperiment> {
         let grid = match self.engine {
             Engine::Processes => experiment.in_processes(at_once),
             Engine::Local | Engine::Slurm => experiment.on(self.to_slurm()?),
@@ -169,7 +169,7 @@ impl SlurmArgs {
     /// As the parts.
     pub fn run(
         &self,
-        grid: &OnBatch,
+        grid: &ClusterExperiment,
         data: &Dataset,
         build: &dyn ModelFactory,
     ) -> Result<Result<GridResult, ExitCode>> {
@@ -183,18 +183,18 @@ impl SlurmArgs {
         }
         match self.part {
             None => watched(grid, data, build).map(Ok),
-            Some(Part::Submit) => {
+            Some(ClusterAction::Submit) => {
                 told(&grid.submit(build, data)?);
                 Ok(Err(ExitCode::SUCCESS))
             }
-            Some(Part::Status) => {
+            Some(ClusterAction::Status) => {
                 let status = grid.status(build, data)?;
                 stdout::print_line(&format!("{status}\n\n{}", status.table().text().trim_end()))?;
                 failures(&status);
                 Ok(Err(ExitCode::SUCCESS))
             }
-            Some(Part::Collect) => grid.collect(build, data).map(Ok),
-            Some(Part::Cancel) => {
+            Some(ClusterAction::Collect) => grid.collect(build, data).map(Ok),
+            Some(ClusterAction::Cancel) => {
                 let taken_back = grid.cancel(build, data)?;
                 eprintln!("cancelled; {} that nobody had begun cost nothing", runs(taken_back));
                 Ok(Err(ExitCode::SUCCESS))
@@ -224,7 +224,11 @@ fn failures(status: &GridStatus) {
 }
 
 /// Submits the runs, shows their progress, and collects the result.
-fn watched(grid: &OnBatch, data: &Dataset, build: &dyn ModelFactory) -> Result<GridResult> {
+fn watched(
+    grid: &ClusterExperiment,
+    data: &Dataset,
+    build: &dyn ModelFactory,
+) -> Result<GridResult> {
     let mut shown = String::new();
     grid.run_with_observer(build, data, &mut |status| {
         let line = status.to_string();

@@ -40,7 +40,7 @@ const EXECUTORS: [(&str, Executor); 6] = [
         assert_eq!(lab.collect().unwrap().runs(), 15);
     }),
     ("child processes", |lab| {
-        let batch = Processes::new(2);
+        let batch_system = Processes::new(2);
         let this = std::env::current_exe().unwrap();
         let worker = lab.folder.path().join("worker.sh");
         // Of the arguments `grid-worker --tickets FILE --index N`.
@@ -54,8 +54,15 @@ const EXECUTORS: [(&str, Executor); 6] = [
             let build = |seed| models::mlp(&lab.data, &[8]).seed(seed).build();
             let (experiment, data, store) = (&lab.experiment, &lab.data, &lab.store());
             let slurm = &slurm;
-            what(&ClusterSession { experiment, slurm, batch: &batch, build: &build, data, store })
-                .unwrap()
+            what(&ClusterSession {
+                experiment,
+                slurm,
+                batch_system: &batch_system,
+                build: &build,
+                data,
+                store,
+            })
+            .unwrap()
         };
         on(&|site| site.submit(false).map(|submitted| submitted.runs == 12));
         while !on(&|site| site.status().map(|status| status.is_over())) {
@@ -105,16 +112,16 @@ fn processes_that_are_dropped_stop_and_begin_nothing_more() {
     let text = format!("touch {}\nexec sleep 600\n", begun("$SLURM_ARRAY_TASK_ID").display());
     std::fs::write(&script, text).unwrap();
     let array = JobArray { name: "sleep".into(), first: 0, tasks: 3, job: None };
-    let batch = Processes::new(2);
-    let job = batch.submit(&script, &array).unwrap();
+    let batch_system = Processes::new(2);
+    let job = batch_system.submit(&script, &array).unwrap();
     while !(begun("0").exists() && begun("1").exists()) {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let task = |index: usize, running: bool| Task { index, running };
     let expected = (job, vec![task(0, true), task(1, true), task(2, false)]);
-    assert_eq!(batch.queue(&[&array]).unwrap()["sleep"], expected);
+    assert_eq!(batch_system.queue(&[&array]).unwrap()["sleep"], expected);
     // It returns when both have ended.
-    drop(batch);
+    drop(batch_system);
     assert!(!begun("2").exists());
 }
 

@@ -18,13 +18,13 @@ fn played(runs: u64) -> (f64, f64, f64) {
         slurm: Slurm::new().runs_per_task(5).program("/shared/epsilab"),
         ..Lab::new(108)
     };
-    lab.batch.largest = 1000;
+    lab.batch_system.largest = 1000;
     let build = |seed| models::linear(&lab.data).seed(seed).build();
     let store = lab.store();
     let site = ClusterSession {
         experiment: &lab.experiment,
         slurm: &lab.slurm,
-        batch: &lab.batch,
+        batch_system: &lab.batch_system,
         build: &build,
         data: &lab.data,
         store: &store,
@@ -53,7 +53,7 @@ fn played(runs: u64) -> (f64, f64, f64) {
         let run = crate::train::Run::new(record, trained.model(), None, trained.selection_log());
         store.publish(&run, &[], &aside).unwrap();
     }
-    lab.batch.queue.borrow_mut().clear();
+    lab.batch_system.queue.borrow_mut().clear();
     let began = std::time::Instant::now();
     let result = site.collect().unwrap();
     let collecting = began.elapsed().as_secs_f64();

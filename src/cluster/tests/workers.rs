@@ -6,10 +6,10 @@ use super::*;
 fn a_task_that_is_stopped_before_its_first_step_names_the_time_limit() {
     let lab = Lab::new(113);
     lab.submit().unwrap();
-    let (_, tickets, ..) = lab.batch.submissions.borrow()[0].clone();
+    let (_, tickets, ..) = lab.batch_system.submissions.borrow()[0].clone();
     let worked = worker::work_until(&tickets, 0, &|| true).unwrap();
     assert!(worked.interrupted && worked.trained == 0, "{worked:?}");
-    lab.batch.queue.borrow_mut().clear();
+    lab.batch_system.queue.borrow_mut().clear();
     let status = lab.on(|site| site.status()).unwrap();
     assert_eq!(status.failed(), 2, "{status:?}");
     let errors = status.errors();
@@ -35,7 +35,7 @@ fn other_data_other_versions_and_unknown_tasks_train_nothing() {
     let mut bytes = std::fs::read(&data).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     std::fs::write(&data, bytes).unwrap();
-    let (_, tickets, ..) = lab.batch.submissions.borrow()[0].clone();
+    let (_, tickets, ..) = lab.batch_system.submissions.borrow()[0].clone();
     assert!(run_worker(&tickets, 4711).unwrap_err().to_string().contains("--index = 4711"));
     let errors = lab.run(99);
     assert!(errors.iter().all(|e| e.as_ref().unwrap_err().to_string().contains("SHA-256")));
@@ -45,7 +45,7 @@ fn other_data_other_versions_and_unknown_tasks_train_nothing() {
     assert_eq!(lab.submit().unwrap().runs, 12);
     assert_eq!(lab.charges().len(), 12, "nobody had begun, and nothing is charged again");
 
-    let (_, tickets, ..) = lab.batch.submissions.borrow().last().unwrap().clone();
+    let (_, tickets, ..) = lab.batch_system.submissions.borrow().last().unwrap().clone();
     let text = std::fs::read_to_string(&tickets).unwrap();
     let this = format!("\"lab\":\"{}\"", program::numerics());
     std::fs::write(&tickets, text.replacen(&this, "\"lab\":\"0.0.1\"", 1)).unwrap();
@@ -70,7 +70,7 @@ fn claims_that_can_not_be_read_close_nothing_and_let_nobody_begin() {
     let claims = lab.grid_folder().join("claims");
     std::fs::remove_dir(&claims).unwrap();
     std::fs::write(&claims, "").unwrap();
-    let (_, tickets, ..) = lab.batch.submissions.borrow()[0].clone();
+    let (_, tickets, ..) = lab.batch_system.submissions.borrow()[0].clone();
     let worked = run_worker(&tickets, 0).unwrap();
     assert_eq!(worked.trained, 0, "the ticket may have been withdrawn");
     assert!(worked.errors.iter().all(|error| error.kind() == ErrorKind::Io), "{worked:?}");

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use super::commands::{Batch, SlurmCommands};
+use super::commands::{BatchSystem, SlurmCommands};
 use super::processes::Processes;
 use super::slurm::Slurm;
 use super::status::GridStatus;
@@ -19,22 +19,26 @@ use crate::{Error, ErrorKind, Result};
 /// Time for which Slurm may be silent while jobs are watched.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// An experiment whose runs are trained by Slurm, or by child processes: [`Experiment::on`],
+/// Experiment whose runs are trained by Slurm, or by child processes: [`Experiment::on`],
 /// [`Experiment::in_processes`].
 ///
 /// # Guarantee
 /// As [`Grid`]: each run is charged once, with its whole plan, before it is submitted.
 #[derive(Clone, Debug)]
-pub struct OnBatch {
+pub struct ClusterExperiment {
     experiment: Result<Experiment>,
     slurm: Slurm,
-    batch: Rc<dyn Batch>,
+    batch_system: Rc<dyn BatchSystem>,
 }
 
 impl Experiment {
     /// Returns this experiment with its runs trained by Slurm, as [`Grid::on`].
-    pub fn on(&self, slurm: Slurm) -> OnBatch {
-        OnBatch { experiment: Ok(self.clone()), slurm, batch: Rc::new(SlurmCommands) }
+    pub fn on(&self, slurm: Slurm) -> ClusterExperiment {
+        ClusterExperiment {
+            experiment: Ok(self.clone()),
+            slurm,
+            batch_system: Rc::new(SlurmCommands),
+        }
     }
 
     /// Returns this experiment with each run trained on the CPU by a process of its own, up to
@@ -43,10 +47,10 @@ impl Experiment {
     /// process ([`jobs`](Self::jobs)) are faster, because they share the data.
     ///
     /// The processes end with the value that is returned: an interrupt stops them.
-    pub fn in_processes(&self, at_once: usize) -> OnBatch {
+    pub fn in_processes(&self, at_once: usize) -> ClusterExperiment {
         let slurm = Slurm::new().runs_per_task(1);
-        let batch = Rc::new(Processes::new(at_once));
-        OnBatch { experiment: Ok(self.clone()), slurm, batch }
+        let batch_system = Rc::new(Processes::new(at_once));
+        ClusterExperiment { experiment: Ok(self.clone()), slurm, batch_system }
     }
 }
 
@@ -62,12 +66,16 @@ impl Grid {
     /// let result = grid.on(slurm).run(&models::papernot_cnn(&data), &data)?;
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn on(&self, slurm: Slurm) -> OnBatch {
-        OnBatch { experiment: self.experiment(), slurm, batch: Rc::new(SlurmCommands) }
+    pub fn on(&self, slurm: Slurm) -> ClusterExperiment {
+        ClusterExperiment {
+            experiment: self.experiment(),
+            slurm,
+            batch_system: Rc::new(SlurmCommands),
+        }
     }
 }
 
-impl OnBatch {
+impl ClusterExperiment {
     /// Sets how often runs write checkpoints: `500` (steps), `10min`. By default they write none.
     pub fn checkpoint_every(self, every: &str) -> Self {
         Self { slurm: self.slurm.checkpoint_every(every), ..self }
@@ -187,12 +195,12 @@ impl OnBatch {
     /// Waits until the next query of the batch system. Returns whether this process was asked to
     /// stop.
     fn pause(&self, listening: &InterruptGuard) -> Result<bool> {
-        for _ in 0..self.batch.pace().as_millis() / 100 {
+        for _ in 0..self.batch_system.pace().as_millis() / 100 {
             if listening.should_stop() {
                 return Ok(true);
             }
             std::thread::sleep(Duration::from_millis(100));
-            self.batch.tend()?;
+            self.batch_system.tend()?;
         }
         Ok(listening.should_stop())
     }
@@ -207,8 +215,8 @@ impl OnBatch {
         let home = std::path::absolute(home()).unwrap_or_else(|_| home());
         let store = RunStore::open(home)?;
         let (experiment, slurm) = (self.experiment.as_ref().map_err(Error::clone)?, &self.slurm);
-        let batch = &*self.batch;
-        what(&ClusterSession { experiment, slurm, batch, build, data, store: &store })
+        let batch_system = &*self.batch_system;
+        what(&ClusterSession { experiment, slurm, batch_system, build, data, store: &store })
     }
 }
 
