@@ -28,7 +28,7 @@ fn assert_same(gpu: &Run, cpu: &Run, what: &str) {
     // The runs share their noise but not their sums, so only one of them may be published.
     let sole_release =
         |run: &Run| run.badge().to_string().contains("no other run of the same settings");
-    let private = gpu.record().plan.is_private();
+    let private = gpu.record().plan.has_guarantee();
     assert_eq!((sole_release(gpu), sole_release(cpu)), (private, false), "{what}: {}", gpu.badge());
     assert_eq!(gpu.mask().is_some(), cpu.mask().is_some(), "{what}");
     let (on_gpu, on_cpu) = (gpu.model().network().values(), cpu.model().network().values());

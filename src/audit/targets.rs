@@ -167,7 +167,7 @@ pub fn targets() -> Vec<AuditTarget> {
     let is_variant = |name: &str| VARIANTS.iter().any(|variant| variant.name == name);
     let private = methods::methods().into_iter().filter(|method| {
         let descriptor = method.descriptor();
-        descriptor.is_private && !is_variant(descriptor.name)
+        descriptor.adds_noise && !is_variant(descriptor.name)
     });
     private.map(AuditTarget::of_method).chain(VARIANTS).collect()
 }
@@ -270,7 +270,7 @@ mod tests {
         let steps = |name: &str| subjects.iter().find(|s| s.name == name).map(|s| s.steps);
         for method in methods::methods() {
             let descriptor = method.descriptor();
-            assert_eq!(steps(descriptor.name).is_some(), descriptor.is_private, "{descriptor:?}");
+            assert_eq!(steps(descriptor.name).is_some(), descriptor.adds_noise, "{descriptor:?}");
         }
         assert_eq!(
             ["dp-sgd", "adaptive-dp-sgd", "dynamic-dp-sgd", "decaying-clip"].map(steps),

@@ -160,7 +160,7 @@ impl Grid {
     /// Returns the cases of one method.
     fn cases(&self, case: &Case) -> Vec<Case> {
         let targets: Vec<Option<Epsilon>> = match &self.epsilon {
-            Some(epsilons) if case.is_private() => epsilons.iter().copied().map(Some).collect(),
+            Some(epsilons) if case.adds_noise() => epsilons.iter().copied().map(Some).collect(),
             _ => vec![None],
         };
         let (pruned, dropped) = if case.method.descriptor().supports_sparsity {

@@ -74,8 +74,8 @@ impl Case {
     }
 
     /// Returns whether the method adds noise.
-    pub fn is_private(&self) -> bool {
-        self.method.descriptor().is_private
+    pub fn adds_noise(&self) -> bool {
+        self.method.descriptor().adds_noise
     }
 
     /// Returns whether the case is a private selection.

@@ -361,7 +361,7 @@ impl<'a> GridScheduler<'a> {
 
     /// Registers a private run, unless another cell has it.
     fn register_private_run(&mut self, work: &RunRequest) {
-        if work.plan.is_private() && !self.order_by_id.contains_key(&work.id) {
+        if work.plan.has_guarantee() && !self.order_by_id.contains_key(&work.id) {
             let plan = work.plan.event();
             self.order_by_id.insert(work.id.clone(), work.index);
             self.private_runs

@@ -41,7 +41,7 @@ impl Experiment {
             let why = "a selection trains each trial with randomness of its own";
             return Err(Error::setting("seeds", self.seeds, why).fix("leave the seeds out"));
         }
-        if let Some(case) = self.cases.iter().find(|case| !case.is_private()) {
+        if let Some(case) = self.cases.iter().find(|case| !case.adds_noise()) {
             let what = format!("private selection among cells of {case}");
             let why = "it has no guarantee, so the selection would have none";
             return Err(Error::new(ErrorKind::Setting, what, why).fix("leave the method out"));

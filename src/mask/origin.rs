@@ -34,7 +34,7 @@ pub enum PrivacyStatus {
 impl PrivacyStatus {
     /// Returns whether the mask reveals nothing beyond releases that are charged to a ledger,
     /// possibly under an assumption.
-    pub fn is_private(&self) -> bool {
+    pub fn is_covered(&self) -> bool {
         !matches!(self, Self::NotPrivate(_))
     }
 }

@@ -107,7 +107,7 @@ impl<S: MethodSettings> Builder<S> {
 }
 
 /// Returns the settings that only the method of a builder has.
-pub fn own<S: MethodSettings>(builder: &Builder<S>) -> &S {
+pub fn method_settings<S: MethodSettings>(builder: &Builder<S>) -> &S {
     &builder.own
 }
 
@@ -124,7 +124,7 @@ pub fn privacy<S: MethodSettings>(
     population: &Population,
     beside: &[Event],
 ) -> Result<Privacy> {
-    builder.private.settle(S::descriptor().title, &builder.settings, population, beside)
+    builder.private.resolve(S::descriptor().title, &builder.settings, population, beside)
 }
 
 /// Returns the plan of a builder's settings, for [`MethodSettings::plan`]. `learning_rate` is the
@@ -158,7 +158,7 @@ impl<S: MethodSettings> Method for Builder<S> {
     }
 
     fn privacy_settings_mut(&mut self) -> Option<&mut PrivacySettings> {
-        S::descriptor().is_private.then_some(&mut self.private)
+        S::descriptor().adds_noise.then_some(&mut self.private)
     }
 
     fn own_mut(&mut self) -> &mut dyn Any {

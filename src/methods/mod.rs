@@ -62,7 +62,7 @@ pub(crate) use registry::is_built_in;
 pub use registry::{ClaimedEpsilon, FigureStyle, Method, MethodDescriptor, methods, register};
 pub use settings::{
     Affects, CheckpointInterval, CheckpointSettings, DataLoader, PrivacySettings, Sampling, Scope,
-    SettingSpec, Settings, shared,
+    SettingSpec, Settings, shared_settings,
 };
 
 use crate::device::DeviceArray;

@@ -188,7 +188,7 @@ impl Plan {
             .fix("leave it out for the default, or try values around 0.1 to 4"));
         }
         settings.check()?;
-        self.rates()?;
+        self.learning_rate_scheduler()?;
         if let Some(looks_at) = settings.loss_dependence_reason()
             && self.privacy.is_some()
             && !settings.accept_no_guarantee
@@ -234,21 +234,21 @@ impl Plan {
     ///
     /// # Errors
     /// `Setting` for settings that can't be written as JSON.
-    pub fn with_own(self, own: &impl Serialize) -> Result<Self> {
-        let own = serde_json::to_value(own).map_err(|error| self.own_refused(&error))?;
+    pub fn with_method_settings(self, own: &impl Serialize) -> Result<Self> {
+        let own = serde_json::to_value(own).map_err(|error| self.method_settings_error(&error))?;
         Ok(Self { own: Some(own), ..self })
     }
 
-    /// Returns the settings of [`with_own`](Self::with_own).
+    /// Returns the settings of [`with_method_settings`](Self::with_method_settings).
     ///
     /// # Errors
     /// `Setting` if the plan has none, or those of another type.
-    pub fn own<T: DeserializeOwned>(&self) -> Result<T> {
+    pub fn method_settings<T: DeserializeOwned>(&self) -> Result<T> {
         let own = self.own.clone().unwrap_or_default();
-        serde_json::from_value(own).map_err(|error| self.own_refused(&error))
+        serde_json::from_value(own).map_err(|error| self.method_settings_error(&error))
     }
 
-    fn own_refused(&self, error: &serde_json::Error) -> Error {
+    fn method_settings_error(&self, error: &serde_json::Error) -> Error {
         let what = format!("the settings that only {} has, in a plan", self.method);
         Error::new(ErrorKind::Setting, what, error.to_string()).fix("make the plan anew")
     }
@@ -323,7 +323,7 @@ impl Plan {
     /// Returns the probability with which each example is in a batch. In Poisson samples it is
     /// independent of all other examples; of disjoint batches, one in each epoch has the example.
     pub fn sampling_rate(&self) -> f64 {
-        self.rate().0
+        self.sampling().rate(self.examples, self.expected_batch_size()).0
     }
     /// Returns the expected number of passes over the data; an exact number on disjoint batches.
     pub fn epochs(&self) -> f64 {
@@ -433,17 +433,15 @@ impl Plan {
     /// # Errors
     /// `Setting` for values out of range, in the file of an edited plan.
     pub fn stages(&self) -> Result<Option<Stages>> {
-        let stages = |privacy: &Privacy| privacy.stages(self.rate(), self.steps);
+        let rate = SamplingRate(self.sampling_rate());
+        let stages = |privacy: &Privacy| privacy.stages(rate, self.steps);
         self.privacy.as_ref().map(stages).transpose()
-    }
-    fn rate(&self) -> SamplingRate {
-        self.sampling().rate(self.examples, self.expected_batch_size())
     }
     /// Returns the learning rate of every step.
     ///
     /// # Errors
     /// `Setting` for values out of range, in the file of an edited plan.
-    pub(crate) fn rates(&self) -> Result<LearningRateScheduler> {
+    pub(crate) fn learning_rate_scheduler(&self) -> Result<LearningRateScheduler> {
         let Settings { learning_rate_schedule: schedule, warm_up, .. } = &self.settings;
         LearningRateScheduler::new(
             schedule,
@@ -468,7 +466,7 @@ impl Plan {
     }
 
     /// Returns whether the plan has a guarantee: the method is private, and nothing voids it.
-    pub fn is_private(&self) -> bool {
+    pub fn has_guarantee(&self) -> bool {
         self.privacy.is_some() && self.not_covered_reason().is_none()
     }
 
@@ -566,7 +564,7 @@ impl Plan {
             let headline = TightestAccountant::with_neighbouring(self.neighbouring());
             headline.epsilon(&self.releases_after(steps), privacy.delta)
         };
-        Ok(self.privacy.as_ref().filter(|_| self.is_private()).map(cost).transpose()?)
+        Ok(self.privacy.as_ref().filter(|_| self.has_guarantee()).map(cost).transpose()?)
     }
 
     /// Computes the epsilon of [`spent_after`](Plan::spent_after).
@@ -593,6 +591,6 @@ impl Plan {
             let spent = headline.epsilons_for_prefixes(&lists, privacy.delta)?;
             Ok(spent.into_iter().map(|spent| spent.epsilon).collect())
         };
-        self.privacy.as_ref().filter(|_| self.is_private()).map(costs).transpose()
+        self.privacy.as_ref().filter(|_| self.has_guarantee()).map(costs).transpose()
     }
 }

@@ -71,7 +71,9 @@ pub fn register(descriptor: &'static MethodDescriptor) -> Result<()> {
     }
     for own in descriptor.own {
         let names = || [own.id].into_iter().chain(own.aliases.iter().copied());
-        if super::settings::shared().any(|shared| names().any(|name| shared.is_named(name))) {
+        if super::settings::shared_settings()
+            .any(|shared| names().any(|name| shared.is_named(name)))
+        {
             let why = "methods share a setting of this name";
             return refused(format!("the setting {}", own.id), why);
         }
@@ -107,7 +109,7 @@ pub struct MethodDescriptor {
     /// Function that creates the method with its default settings.
     pub method: fn() -> Box<dyn Method>,
     /// Whether the releases of the method have noise.
-    pub is_private: bool,
+    pub adds_noise: bool,
     /// Whether the method takes masks and gradient dropping.
     pub supports_sparsity: bool,
     /// Function that creates the mechanism of a plan.
@@ -193,7 +195,7 @@ impl MethodDescriptor {
         title: "DP-SGD",
         summary: "per-example clipping and Gaussian noise (Abadi et al., 2016)",
         method: || Box::new(DpSgd::new()),
-        is_private: true,
+        adds_noise: true,
         supports_sparsity: false,
         mechanism: dp_sgd::build_mechanism,
         bound: dp_sgd::bound,

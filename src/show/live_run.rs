@@ -155,7 +155,7 @@ fn plan_curve(plan: &Plan, curve: &Curve, coverage: Coverage) -> RunSnapshot {
         clip_threshold: curve.series(|p| p.threshold),
         target_epsilon: plan.privacy().and_then(|privacy| privacy.target).map(|e| e.0),
         total_steps: plan.steps() as f64,
-        private: plan.is_private(),
+        private: plan.has_guarantee(),
         coverage,
         ..RunSnapshot::default()
     }
@@ -165,8 +165,7 @@ fn plan_curve(plan: &Plan, curve: &Curve, coverage: Coverage) -> RunSnapshot {
 pub(crate) fn run_coverage(record: &RunRecord) -> Coverage {
     // In study mode, whoever knows the seed can compute the noise.
     let plan = &record.plan;
-    let is_noisy =
-        plan.is_private() && plan.not_covered_reason().is_none() && plan.seed().is_none();
+    let is_noisy = plan.has_guarantee() && plan.seed().is_none();
     match (record.is_public(), is_noisy && record.epsilon.is_some(), record.public_test) {
         (true, ..) => Coverage::Public,
         (false, false, _) => Coverage::NotCovered,

@@ -45,7 +45,7 @@ mod tests {
         for (i, method) in public.iter().enumerate() {
             assert_eq!(style(method.name), Some(method.style));
             assert_eq!(style(method.title), Some(method.style));
-            let claims = method.is_private && method.name != "auto-dp-sgd";
+            let claims = method.adds_noise && method.name != "auto-dp-sgd";
             assert_eq!(method.style.dashed, !claims, "{}", method.name);
             let mark = |method: &MethodDescriptor| (method.style.colour, method.style.marker);
             let alike = public[..i].iter().find(|other| mark(other) == mark(method));

@@ -56,7 +56,7 @@ fn enrolled() -> Vec<Box<dyn Method>> {
 /// The plans of the enrolled methods with a guarantee, or of those without.
 fn plans(data: &Dataset, guaranteed: bool) -> Vec<Plan> {
     let all = enrolled().into_iter().map(|method| method.plan(data).unwrap());
-    let plans: Vec<Plan> = all.filter(|plan| plan.is_private() == guaranteed).collect();
+    let plans: Vec<Plan> = all.filter(|plan| plan.has_guarantee() == guaranteed).collect();
     assert!(plans.len() >= 4);
     plans
 }
@@ -261,7 +261,7 @@ fn runs_are_charged_stored_shown_again_and_say_what_they_guarantee() -> Result<(
         assert_eq!(released(&again), released(&run), "{about}");
         assert_eq!(again.record().plan, plan, "{about}");
         let statement = run.statement().to_string();
-        if plan.is_private() {
+        if plan.has_guarantee() {
             let epsilon = plan.epsilon_after(plan.steps())?.unwrap();
             assert!((run.epsilon() - epsilon).abs() < 1e-9, "{about}");
             let Badge::Conditional(why) = run.badge() else { panic!("{about}: {}", run.badge()) };
@@ -330,14 +330,14 @@ fn a_learning_rate_that_follows_a_loss_is_refused_or_voids_the_guarantee() -> Re
     let data = small();
     for mut method in enrolled() {
         method.settings_mut().learning_rate_schedule = "plateau".parse()?;
-        if method.descriptor().is_private {
+        if method.descriptor().adds_noise {
             let error = method.plan(&data).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Setting);
             assert!(error.advice().contains("accept_no_guarantee"), "{error}");
             method.settings_mut().accept_no_guarantee = true;
         }
         let plan = method.plan(&data)?;
-        assert!(!plan.is_private() && plan.epsilon_after(1)?.is_none());
+        assert!(!plan.has_guarantee() && plan.epsilon_after(1)?.is_none());
         let folder = tempfile::tempdir().unwrap();
         let run = trained(&plan, &data, &RunStore::open(folder.path().to_path_buf())?)?;
         assert!(matches!(run.badge(), Badge::NoGuarantee(_)), "{}", plan.method());

@@ -59,7 +59,7 @@ impl TrainState {
         let mechanism = plan.mechanism(seeds.noise)?;
         let optimizer =
             OptimizerState::new(plan.settings().optimizer).with_weight_decay(plan.weight_decay());
-        let rates = plan.rates()?;
+        let rates = plan.learning_rate_scheduler()?;
         let of = CoordinateConfig {
             freezing: plan.freezing(),
             sparsity: plan.sparsity(),

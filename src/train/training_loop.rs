@@ -66,7 +66,7 @@ impl TrainingLoop<'_> {
             })?;
             let selected = selected.as_deref();
             let release = state.mechanism.release(network, &batch, selected)?;
-            if !plan.is_private()
+            if !plan.has_guarantee()
                 && let Some(error) = batch.read_error()
             {
                 course.first_error.get_or_insert(error);

@@ -124,7 +124,7 @@ impl<M: Method + Clone> Tuning<M> {
             return Err(Error::setting("tolerance", self.tolerance, why).fix("use 0.01"));
         }
         let descriptor = self.method.descriptor();
-        if !descriptor.is_private || !descriptor.takes_clip {
+        if !descriptor.adds_noise || !descriptor.takes_clip {
             let what = format!("tuning the clip norm of {}", descriptor.title);
             let why = "it does not clip gradients at one norm and add noise";
             return Err(Error::new(ErrorKind::Setting, what, why).fix(

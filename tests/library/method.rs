@@ -80,7 +80,8 @@ impl MethodSettings for PowerClipSettings {
 
     fn plan(builder: &PowerClip, population: &Population) -> Result<Plan> {
         let privacy = builder::privacy(builder, population, &[])?;
-        builder::plan(builder, population, 0.1, Some(privacy))?.with_own(builder::own(builder))
+        builder::plan(builder, population, 0.1, Some(privacy))?
+            .with_method_settings(builder::method_settings(builder))
     }
 }
 impl Noise for PowerClipSettings {}
@@ -151,7 +152,7 @@ impl Mechanism for PowerClipMechanism {
 }
 
 fn parts(plan: &Plan) -> Result<(Power, Stages)> {
-    let power = plan.own::<PowerClipSettings>()?.power;
+    let power = plan.method_settings::<PowerClipSettings>()?.power;
     let privacy = plan.privacy().expect("a private method");
     let norm = privacy.clip.sensitivity(NeighbouringRelation::AddOrRemoveOne);
     Ok((Power { norm, power }, plan.stages()?.expect("stages")))
@@ -211,7 +212,10 @@ fn a_method_of_another_crate_is_known_everywhere_once_it_is_registered() -> Resu
     let folder = tempfile::tempdir().expect("a folder");
     plan.save(folder.path().join("plan.json"))?;
     let read = Plan::load(folder.path().join("plan.json"))?;
-    assert_eq!((read.own::<PowerClipSettings>()?.power, read.method()), (2.0, "power-clip SGD"));
+    assert_eq!(
+        (read.method_settings::<PowerClipSettings>()?.power, read.method()),
+        (2.0, "power-clip SGD")
+    );
     assert!(read.epsilon_after(3)?.is_some());
 
     // Its statement and preview say how it bounds an example.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use epsilab::methods::{Method, Scope, SettingSpec, methods, shared};
+use epsilab::methods::{Method, Scope, SettingSpec, methods, shared_settings};
 use epsilab::prelude::*;
 
 /// A value of each setting that is not its default.
@@ -31,7 +31,7 @@ fn other_value(spec: &SettingSpec) -> &'static str {
 /// The settings that a method has.
 fn settings(method: &dyn Method) -> impl Iterator<Item = &'static SettingSpec> {
     let descriptor = method.descriptor();
-    shared().filter(|spec| spec.refusal(descriptor).is_none()).chain(descriptor.own)
+    shared_settings().filter(|spec| spec.refusal(descriptor).is_none()).chain(descriptor.own)
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn every_setting_changes_a_method_by_all_its_names_and_is_refused_by_others() {
                 assert!(!error.advice().is_empty(), "{}: {error}", spec.id);
             }
         }
-        for spec in shared().filter(|spec| spec.refusal(default.descriptor()).is_some()) {
+        for spec in shared_settings().filter(|spec| spec.refusal(default.descriptor()).is_some()) {
             let error = default.clone().set(spec.id, other_value(spec)).expect_err(spec.id);
             assert!(error.to_string().contains(default.descriptor().name), "{error}");
         }
@@ -63,7 +63,7 @@ fn every_setting_changes_a_method_by_all_its_names_and_is_refused_by_others() {
 #[test]
 fn names_are_distinct_and_unknown_ones_are_refused_with_those_there_are() {
     let mut names = Vec::new();
-    for spec in shared() {
+    for spec in shared_settings() {
         names.extend([spec.id].into_iter().chain(spec.aliases.iter().copied()));
     }
     let twice = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name));
@@ -103,7 +103,7 @@ defaults are the library's; [training](training.md#settings) names those of the 
         ("Methods that take masks and gradient dropping", &[Scope::Sparse]),
     ] {
         write!(page, "\n## {title}\n{head}").expect("written");
-        let of_scopes = shared().filter(|spec| scopes.contains(&spec.scope));
+        let of_scopes = shared_settings().filter(|spec| scopes.contains(&spec.scope));
         of_scopes.for_each(|spec| row(&mut page, spec));
     }
     for method in methods() {

@@ -26,7 +26,7 @@ pub struct SettingArgs {
 pub fn specs() -> impl Iterator<Item = &'static SettingSpec> {
     let own = methods::methods().into_iter().flat_map(|method| method.descriptor().own);
     let mut seen = BTreeSet::new();
-    methods::shared().chain(own).filter(move |spec| seen.insert(spec.id))
+    methods::shared_settings().chain(own).filter(move |spec| seen.insert(spec.id))
 }
 
 /// Returns the commands' default of a setting.

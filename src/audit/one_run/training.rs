@@ -181,7 +181,7 @@ impl OneRunAudit {
         let mut mechanism = (self.mechanism)(seeds.noise)?;
         let mut optimizer =
             OptimizerState::new(plan.settings().optimizer).with_weight_decay(plan.weight_decay());
-        let rates = plan.rates()?;
+        let rates = plan.learning_rate_scheduler()?;
         let state = plan.sparsity().map(|sparsity| sparsity.state).unwrap_or_default();
         let examples = all.train();
         let mut sampler =

@@ -102,7 +102,7 @@ fn repeat(plan: &Plan) -> Vec<Block> {
         Some(_) => (
             "The plan has a seed, so on the CPU the result is the same bit for bit, from the same \
              initial parameters.",
-            if plan.is_private() { Coverage::NotCovered } else { Coverage::Public },
+            if plan.has_guarantee() { Coverage::NotCovered } else { Coverage::Public },
         ),
         None => (
             "The plan has no seed, so a repetition draws other batches and other noise, is charged \

@@ -22,7 +22,7 @@ use crate::nn::Model;
 /// let model = models::linear(&data).seed(1).build()?;
 /// let mask = Snip::keep(0.1).mask(&model, &data)?;
 /// assert_eq!(mask.kept_count(), 784);
-/// assert!(!mask.origin().privacy[0].is_private()); // no epsilon covers it
+/// assert!(!mask.origin().privacy[0].is_covered()); // no epsilon covers it
 /// # Ok::<(), Error>(())
 /// ```
 ///

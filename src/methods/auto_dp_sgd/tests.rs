@@ -116,7 +116,7 @@ fn one_example_moves_the_release_without_bound_and_the_scale_changes_nothing() -
 fn every_accountant_refuses_it_and_the_sound_variant_has_a_finite_epsilon() -> Result<()> {
     let data = small();
     let plan = method().plan(&data)?;
-    assert!(plan.epsilon_after(1)?.is_none() && !plan.is_private());
+    assert!(plan.epsilon_after(1)?.is_none() && !plan.has_guarantee());
     assert!(plan.not_covered_reason().unwrap().contains("bounds no example"));
     let delta = Delta(1e-5);
     for accountant in [

@@ -157,7 +157,7 @@ fn masks_without_data_and_dropping_leave_the_accounting_as_it_is() -> Result<()>
         let plan = method.plan(&data)?;
         assert_eq!((plan.event(), plan.steps()), (dense.event(), dense.steps()));
         assert_eq!(plan.method(), "DP-SSGD");
-        assert!(plan.is_private());
+        assert!(plan.has_guarantee());
     }
     Ok(())
 }
@@ -188,7 +188,7 @@ fn a_mask_of_unknown_or_private_origin_shows_in_the_plan() -> Result<()> {
         shape: vec![6, 64],
         kept: (0..384).map(|i| i % 2 == 0).collect(),
     }])?;
-    assert!(settings().pre_prune(&mine).plan(&data)?.is_private());
+    assert!(settings().pre_prune(&mine).plan(&data)?.has_guarantee());
     let assumed = |mask: &Mask| mask_assumptions(&mask.origin().privacy, data.origin());
     assert!(assumed(&mine)[0].contains("without looking at private data"), "{:?}", assumed(&mine));
     // Magnitudes of parameters that training has moved are no longer data-free.

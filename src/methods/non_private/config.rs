@@ -12,7 +12,7 @@ use crate::methods::{FigureStyle, MethodDescriptor, Plan};
 /// use epsilab::prelude::*;
 /// let method = NonPrivate::new().epochs(3).learning_rate(0.1);
 /// let plan = method.plan_for(&data::Population::with_size(60_000))?;
-/// assert!(!plan.is_private());
+/// assert!(!plan.has_guarantee());
 /// assert_eq!(plan.epsilon_after(plan.steps())?, None);
 /// # Ok::<(), Error>(())
 /// ```
@@ -37,7 +37,7 @@ static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     title: "non-private SGD",
     summary: "the same sampler and optimizer without clipping and noise",
     method: || Box::new(NonPrivate::new()),
-    is_private: false,
+    adds_noise: false,
     supports_sparsity: true,
     mechanism: super::mechanism::build_mechanism,
     bound: |_, _| Ok(None),

@@ -78,8 +78,8 @@ impl Plan {
     /// Checks the plan as a new one, and the parts that a method would have made of each other.
     pub(super) fn check_loaded(&self) -> Result<()> {
         let descriptor = self.descriptor()?;
-        if descriptor.is_private != self.privacy.is_some() {
-            let value = if descriptor.is_private { "null" } else { "given" };
+        if descriptor.adds_noise != self.privacy.is_some() {
+            let value = if descriptor.adds_noise { "null" } else { "given" };
             let why = format!("this does not agree with the method, {}", descriptor.title);
             return Err(Error::setting("privacy", value, why).fix(anew()));
         }
@@ -91,7 +91,7 @@ impl Plan {
             return Err(Error::setting("sparsity", "given", why)
                 .fix("use the method DP-SSGD, or leave it out"));
         }
-        if descriptor.is_private && self.settings.clip_without_noise.is_some() {
+        if descriptor.adds_noise && self.settings.clip_without_noise.is_some() {
             let why = format!("{} has a clip rule with noise", descriptor.title);
             return Err(Error::setting("clip_without_noise", "given", why).fix("leave it out"));
         }

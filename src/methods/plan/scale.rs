@@ -230,7 +230,7 @@ mod tests {
             let plan = method.plan_for(&population())?;
             let scaled = plan.scale(10)?.plan();
             assert_eq!((scaled.steps(), scaled.expected_batch_size()), (200, 6_000));
-            assert_eq!(scaled.is_private(), plan.is_private(), "{method:?}");
+            assert_eq!(scaled.has_guarantee(), plan.has_guarantee(), "{method:?}");
         }
         let plan = QuantileDpSgd::new().noise_multiplier(1.0).count_noise(9.0).batch_size(256);
         let plan = plan.plan_for(&population())?;

@@ -108,7 +108,7 @@ impl Plan {
             let what = format!("private selection among trials of {}", self.method);
             Err(Error::new(ErrorKind::Setting, what, why).fix(fix))
         };
-        if !self.is_private() {
+        if !self.has_guarantee() {
             let why = self.not_covered_reason();
             let why = why.as_deref().unwrap_or("a trial has no guarantee");
             return refused(why, "select among plans of a private method");

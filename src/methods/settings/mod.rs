@@ -24,7 +24,7 @@ use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// Returns the settings that more than one method has, in the order in which they are applied.
-pub fn shared() -> impl Iterator<Item = &'static SettingSpec> + Clone {
+pub fn shared_settings() -> impl Iterator<Item = &'static SettingSpec> + Clone {
     [shared::RUN, private::NOISE, private::CLIP, shared::SPARSE, shared::EXECUTION]
         .into_iter()
         .flatten()

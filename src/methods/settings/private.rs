@@ -69,7 +69,7 @@ impl PrivacySettings {
     /// # Errors
     /// Kind `Setting` for values out of range, and unless exactly one of target and noise
     /// multiplier is given; kind `Accounting` if no noise multiplier reaches the target.
-    pub(in crate::methods) fn settle(
+    pub(in crate::methods) fn resolve(
         &self,
         method: &str,
         settings: &Settings,

@@ -148,7 +148,7 @@ impl SettingSpec {
     /// Returns why a method does not have the setting, as a phrase; `None` if it has.
     pub fn refusal(&self, method: &MethodDescriptor) -> Option<String> {
         let why = match self.scope {
-            Scope::Private | Scope::Clip if !method.is_private => "neither clips nor adds noise",
+            Scope::Private | Scope::Clip if !method.adds_noise => "neither clips nor adds noise",
             Scope::Clip if !method.takes_clip => "has no clip bound that can be set",
             Scope::Sparse if !method.supports_sparsity => "takes no mask and drops nothing",
             Scope::Own if !method.own.iter().any(|own| own.id == self.id) => {
@@ -163,7 +163,7 @@ impl SettingSpec {
 /// Sets a setting of a method by name: [`Method::set`].
 pub(in crate::methods) fn set(method: &mut dyn Method, name: &str, text: &str) -> Result<()> {
     let descriptor = method.descriptor();
-    let known = super::shared().chain(descriptor.own);
+    let known = super::shared_settings().chain(descriptor.own);
     match known.clone().find(|spec| spec.is_named(name)) {
         Some(spec) => spec.set(method, text),
         None => {

@@ -24,7 +24,7 @@ fn settings() -> DpSgd {
 fn is_refused(data: &Dataset, why: &str) -> Result<()> {
     assert!(data.not_covered_reason().is_some_and(|said| said.contains(why)), "{data}");
     let plan = settings().plan(data)?;
-    assert!(!plan.is_private());
+    assert!(!plan.has_guarantee());
     assert!(privacy::epsilon(&[plan.event()], Delta(1e-3)).is_err());
     assert!(Rdp::default().epsilon(&[plan.event()], Delta(1e-3)).is_err());
     let preview = settings().preview(data)?;
@@ -107,7 +107,7 @@ fn a_noisy_mask_of_such_data_is_not_covered_either() -> Result<()> {
     let data = texts("mask", private)?;
     let model = models::mlp(&data, &[4]).seed(1).build()?;
     let recipe = DpSnip::keep(0.5).noise_multiplier(20.0);
-    let not_covered = |mask: &Mask| !mask.origin().privacy[0].is_private();
+    let not_covered = |mask: &Mask| !mask.origin().privacy[0].is_covered();
     assert!(not_covered(&recipe.mask(&model, &data)?));
     assert!(lab::ledger()?.without_privacy(data.origin()) > 0);
     let run = settings().pre_prune(recipe).train(&model, &data)?;

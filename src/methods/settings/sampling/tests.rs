@@ -72,7 +72,7 @@ fn an_epoch_of_disjoint_batches_is_a_whole_pass_in_steps_and_schedules() -> Resu
         .noise_schedule("step:0.25:1".parse()?);
     let plan = method.steps(20).plan(&data)?;
     assert_eq!(plan.epochs(), 5.0);
-    let (rates, stages) = (plan.rates()?, plan.stages()?.unwrap());
+    let (rates, stages) = (plan.learning_rate_scheduler()?, plan.stages()?.unwrap());
     for step in 0..20 {
         let factor = 0.5f64.powi(step as i32 / 4);
         assert_eq!(rates.at(step).learning_rate, factor, "step {step}");
