@@ -52,7 +52,7 @@ pub(crate) struct NoiseGrid {
     node_ranges: HashMap<SamplingKey, Range<usize>>,
     /// Whether some sampler has more than `few` noise multipliers, so that releases may be replaced
     /// by mixtures, or rounded to less noise.
-    pub has_mixtures: bool,
+    pub is_approximated: bool,
     neighbouring: NeighbouringRelation,
 }
 
@@ -103,11 +103,11 @@ impl NoiseGrid {
                 None => samplers.push(vec![single]),
             }
         }
-        let merge = samplers.iter().any(|own| own.len() > few);
+        let is_approximated = samplers.iter().any(|own| own.len() > few);
         let mut nodes = Self {
             node_releases: Vec::new(),
             node_ranges: HashMap::new(),
-            has_mixtures: merge,
+            is_approximated,
             neighbouring,
         };
         for mut own in samplers {

@@ -142,7 +142,7 @@ pub fn statement(facts: &GuaranteeFacts) -> String {
             )
         }
     });
-    let accountant = accountant_in_words(&facts.accountant);
+    let accountant = describe_accountant(&facts.accountant);
     let accountant = match facts.lower_bound.filter(|lower| *lower > 0.0) {
         _ if !guaranteed => String::new(),
         None => format!(" Accountant: {accountant}."),
@@ -194,7 +194,7 @@ fn assumptions_and_exclusions(facts: &GuaranteeFacts) -> Vec<String> {
 }
 
 /// Returns an accountant's name as a reader should see it: `PLD (privacy loss distribution)`.
-pub(crate) fn accountant_in_words(name: &str) -> String {
+pub(crate) fn describe_accountant(name: &str) -> String {
     let words = match name {
         "pld" => "PLD (privacy loss distribution)",
         "rdp" => "RDP (Rényi differential privacy)",

@@ -96,7 +96,7 @@ impl TightestAccountant {
     ) -> Result<Vec<PrivacyCost>> {
         let Some((whole, shorter)) = lists.split_last() else { return Ok(Vec::new()) };
         // Without sampling the value has a closed form, as it may have before the first step.
-        let alone = shorter.iter().take_while(|events| !is_sampled(events));
+        let alone = shorter.iter().take_while(|events| !has_subsampled_release(events));
         let mut spent: Vec<PrivacyCost> =
             alone.map(|events| self.epsilon(events, delta)).collect::<Result<_>>()?;
         spent.extend(self.prefix_upper_bounds(&shorter[spent.len()..], delta)?);
@@ -131,7 +131,7 @@ impl TightestAccountant {
 
 /// Returns whether any release is not a Gaussian mechanism on all examples; false for events that
 /// can't be flattened.
-fn is_sampled(events: &[Event]) -> bool {
+fn has_subsampled_release(events: &[Event]) -> bool {
     let exact = |single: &SingleRelease| matches!(single, SingleRelease::Gaussian { .. });
     flatten_events("gdp", events).is_ok_and(|found| !found.iter().all(|(single, _)| exact(single)))
 }

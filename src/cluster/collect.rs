@@ -101,7 +101,7 @@ impl ClusterSession<'_> {
                 let note = "trained a second time with other bits; set aside";
                 let origin = self.data.origin();
                 let planned = Entry::planned(&name, origin, &event);
-                let planned = planned.neighbouring(ticket.plan.neighbouring());
+                let planned = planned.with_neighbouring(ticket.plan.neighbouring());
                 entries.push(planned.with_note(note.to_owned()));
                 entries.push(Entry::spent(&name, origin, &event));
             }

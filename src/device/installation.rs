@@ -47,11 +47,11 @@ impl std::fmt::Display for Gpu {
 
 impl CudaInstallation {
     /// Returns the installation of this machine, detected at the first call.
-    pub fn detect() -> &'static Self {
+    pub fn current() -> &'static Self {
         static INSTALLATION: OnceLock<CudaInstallation> = OnceLock::new();
         INSTALLATION.get_or_init(|| {
             #[cfg(feature = "cuda")]
-            return super::cuda::detect();
+            return super::cuda::detect_installation();
             #[cfg(not(feature = "cuda"))]
             Self::default()
         })

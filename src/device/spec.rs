@@ -76,7 +76,7 @@ impl DeviceSpec {
     pub fn check_installed(self) -> Result<()> {
         match self {
             Self::Cpu => Ok(()),
-            Self::Cuda(number) => CudaInstallation::detect().check_gpu(number),
+            Self::Cuda(number) => CudaInstallation::current().check_gpu(number),
             Self::Wgpu => installation::check_wgpu(),
         }
     }
@@ -120,7 +120,7 @@ impl DeviceSpec {
         if *device == Device::flex() {
             return Self::Cpu;
         }
-        let cuda = (0..CudaInstallation::detect().gpus.len()).map(Self::Cuda);
+        let cuda = (0..CudaInstallation::current().gpus.len()).map(Self::Cuda);
         cuda.into_iter().find(|spec| spec.burn_device() == *device).unwrap_or(Self::Wgpu)
     }
 
@@ -132,7 +132,7 @@ impl DeviceSpec {
                 let threads = std::thread::available_parallelism().map_or(1, usize::from);
                 return format!("cpu, {threads} threads");
             }
-            Self::Cuda(number) => CudaInstallation::detect().gpus.get(number),
+            Self::Cuda(number) => CudaInstallation::current().gpus.get(number),
             Self::Wgpu => None,
         };
         with_rehearsal_mark(&gpu.map_or_else(|| self.to_string(), |gpu| format!("{self}, {gpu}")))

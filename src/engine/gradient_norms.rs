@@ -72,16 +72,16 @@ impl GradientNorms {
 
     /// Returns the norm below which this fraction of the finite norms lies; `None` without finite
     /// norms.
-    pub fn quantile(&self, share: f64) -> Option<f64> {
-        quantile(&self.norms, share)
+    pub fn quantile(&self, fraction: f64) -> Option<f64> {
+        quantile(&self.norms, fraction)
     }
 }
 
 /// Returns the quantile of the finite norms; `None` if there are none.
-pub(super) fn quantile(norms: &[f32], share: f64) -> Option<f64> {
+pub(super) fn quantile(norms: &[f32], fraction: f64) -> Option<f64> {
     let mut finite: Vec<f32> = norms.iter().copied().filter(|norm| norm.is_finite()).collect();
     finite.sort_by(f32::total_cmp);
-    let at = (share.clamp(0.0, 1.0) * finite.len().saturating_sub(1) as f64).round() as usize;
+    let at = (fraction.clamp(0.0, 1.0) * finite.len().saturating_sub(1) as f64).round() as usize;
     finite.get(at).map(|&norm| f64::from(norm))
 }
 

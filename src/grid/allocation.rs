@@ -102,7 +102,7 @@ pub(super) fn choose_allocation(
 
 /// Returns an allocation of one run per GPU that works.
 fn on_gpus(most: usize) -> JobAllocation {
-    let gpus = (0..CudaInstallation::detect().gpus.len()).map(DeviceSpec::Cuda);
+    let gpus = (0..CudaInstallation::current().gpus.len()).map(DeviceSpec::Cuda);
     let gpus: Vec<DeviceSpec> = gpus.filter(|gpu| gpu.check().is_ok()).take(most).collect();
     match gpus.len() {
         0 | 1 => JobAllocation::sequential(),

@@ -119,13 +119,13 @@ impl Grid {
     /// rates for methods that have none.
     pub fn check(&self) -> Result<()> {
         self.methods.iter().try_for_each(check_method)?;
-        sorted_distinct("method", &self.methods.iter().map(Case::name).collect::<Vec<_>>())?;
+        check_distinct("method", &self.methods.iter().map(Case::name).collect::<Vec<_>>())?;
         for (name, rates) in [("pre_prune", &self.pre_prune), ("drop_gradients", &self.drop)] {
-            sorted_distinct(name, rates)?;
+            check_distinct(name, rates)?;
             rates.iter().try_for_each(|&rate| crate::mask::check_rate(name, rate).map(drop))?;
         }
         if let Some(epsilons) = &self.epsilon {
-            sorted_distinct("epsilon", epsilons)?;
+            check_distinct("epsilon", epsilons)?;
             epsilons.iter().try_for_each(|epsilon| epsilon.check().map(drop))?;
         }
         self.delta.check()?;
@@ -246,7 +246,7 @@ fn check_method(case: &Case) -> Result<()> {
 }
 
 /// Checks that an axis has values, and none twice.
-fn sorted_distinct<T: PartialEq + fmt::Display>(name: &str, values: &[T]) -> Result<()> {
+fn check_distinct<T: PartialEq + fmt::Display>(name: &str, values: &[T]) -> Result<()> {
     if values.is_empty() {
         return Err(Error::setting(name, "[]", "a grid with an empty axis has no runs")
             .fix("give at least one value, such as 0 for a rate"));

@@ -80,7 +80,7 @@ impl<'a> GridSlice<'a> {
 /// Draws the heat maps of one method at several epsilons.
 fn heat_maps(result: &GridResult, slices: &[&GridSlice<'_>]) -> Option<(String, MimeBundle)> {
     let first = slices.first()?.cells.first()?;
-    let (method, labels) = (first.method, first.labels_in_words());
+    let (method, labels) = (first.method, first.label_suffix());
     let is_covered = slices.iter().all(|slice| all_covered(slice.cells.iter().copied()));
     let snip = if is_covered { String::new() } else { format!("; SNIP masks: {NOT_COVERED}") };
     let of_epsilon = |slice: &&GridSlice<'_>| {
@@ -129,7 +129,7 @@ pub(super) fn heading_suffix<'a>(
 ) -> String {
     let covered = all_covered(cells.clone());
     let first = cells.next();
-    let labels = first.map_or_else(String::new, CellResult::labels_in_words);
+    let labels = first.map_or_else(String::new, CellResult::label_suffix);
     match first.and_then(|cell| cell.epsilon).map(format::eps) {
         None => labels,
         Some(epsilon) if covered => format!("{labels}, epsilon {epsilon}"),

@@ -99,7 +99,7 @@ impl CellResult {
     }
 
     /// Returns the settings that tell the cell from others as the part of a heading: `, clip 0.1`.
-    pub(super) fn labels_in_words(&self) -> String {
+    pub(super) fn label_suffix(&self) -> String {
         self.labels.iter().map(|(name, value)| format!(", {name} {value}")).collect()
     }
 

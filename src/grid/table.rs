@@ -71,7 +71,7 @@ pub(super) fn describe_axes(cells: &[CellResult]) -> String {
 /// Returns accuracy and epsilon of every run, which reveal what `coverage` says.
 pub(super) fn run_points(cells: &[CellResult], coverage: Coverage) -> Vec<RunPoint> {
     let of_cell = |cell: &CellResult| {
-        let series = sparsity(cell, format!("{}{}", cell.method, cell.labels_in_words()));
+        let series = sparsity(cell, format!("{}{}", cell.method, cell.label_suffix()));
         let about = describe_cell(cell);
         let target = cell.epsilon;
         let runs = cell.runs.iter().filter_map(move |run| {
@@ -91,7 +91,7 @@ pub(super) fn run_points(cells: &[CellResult], coverage: Coverage) -> Vec<RunPoi
 
 /// Describes a cell.
 pub(super) fn describe_cell(cell: &CellResult) -> String {
-    let mut text = format!("{}{}", cell.method, cell.labels_in_words());
+    let mut text = format!("{}{}", cell.method, cell.label_suffix());
     if let Some(epsilon) = cell.epsilon {
         text.push_str(&format!(", epsilon {epsilon}"));
     }

@@ -81,7 +81,7 @@ impl Preview {
                 None => sigma,
             };
             let noise = privacy.clip.noise_std(of_sum);
-            let own = plan.descriptor()?.bound_in_words;
+            let own = plan.descriptor()?.bound_description;
             add(&mut rows, "clip", own(plan).unwrap_or_else(|| privacy.clip.to_string()));
             add_some(&mut rows, "clip norm", privacy.quantile.as_ref());
             // As events and statements write it: never more noise than there is.

@@ -173,7 +173,8 @@ impl Statement {
             other => other,
         };
         // How each example's gradient is bounded, if the method has words of its own.
-        let own = plan.descriptor().ok().and_then(|descriptor| (descriptor.bound_in_words)(plan));
+        let own =
+            plan.descriptor().ok().and_then(|descriptor| (descriptor.bound_description)(plan));
         let start =
             [describe_selection(plan), start::describe(record), checkpoint::describe(record)];
         let start: Vec<String> = start.into_iter().flatten().collect();

@@ -202,10 +202,10 @@ impl CoordinateSelector {
                 DroppingRule::Magnitude => {
                     let values = parameters[index].slice();
                     match indices {
-                        None => subset::keep_largest(values, drop),
+                        None => subset::largest_mask(values, drop),
                         Some(indices) => {
                             let values: Vec<f32> = indices.iter().map(|&i| values[i]).collect();
-                            subset::keep_largest(&values, drop)
+                            subset::largest_mask(&values, drop)
                         }
                     }
                 }
@@ -236,7 +236,7 @@ impl CoordinateSelector {
             let candidates = entry.values.to_tensor(gpu);
             let kept = match dropping.drop_count(rate, &entry.shape, count) {
                 0 => candidates,
-                drop => kernels::keep_largest(values, candidates, drop),
+                drop => kernels::largest_mask(values, candidates, drop),
             };
             let (path, shape) = (entry.path.clone(), entry.shape.clone());
             Gradient { path, id: entry.id, shape, values: DeviceArray::from_tensor(kept) }

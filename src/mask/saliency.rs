@@ -80,7 +80,7 @@ impl Saliency {
         let rate = check_pruning(rate)?;
         let scores: Vec<&[f64]> = self.tensors.iter().map(|t| t.values.as_slice()).collect();
         let count = scores.iter().map(|scores| scores.len()).sum();
-        let kept = top_k::keep_largest(&scores, dropped_count(rate, count));
+        let kept = top_k::largest_masks(&scores, dropped_count(rate, count));
         let method = format!("{}, {} dropped", self.method, in_percent(rate));
         self.mask(kept, method)
     }

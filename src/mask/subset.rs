@@ -68,7 +68,7 @@ fn keep_above(bytes: &[u8], threshold: u16, kept: &mut [f32]) -> usize {
 ///
 /// A histogram over the leading bits finds the bin that holds the threshold; only the values of
 /// that bin are ordered.
-pub(super) fn keep_largest(values: &[f32], drop: usize) -> Vec<f32> {
+pub(super) fn largest_mask(values: &[f32], drop: usize) -> Vec<f32> {
     let drop = drop.min(values.len());
     // Two histograms, so that neighbouring values in one bin do not depend on each other.
     let (mut counts, mut odd_counts) = (vec![0u32; BINS], vec![0u32; BINS]);
@@ -185,9 +185,9 @@ mod tests {
         for values in [many, ties, vec![0.0; 300], special] {
             let scores: Vec<f64> = values.iter().map(|&v| f64::from(v).abs()).collect();
             for drop in [0, 1, 2, values.len() / 3, values.len() / 2, values.len() - 1] {
-                let expected = top_k::keep_largest(&[&scores], drop).remove(0);
+                let expected = top_k::largest_masks(&[&scores], drop).remove(0);
                 let expected: Vec<f32> = expected.into_iter().map(f32::from).collect();
-                assert_eq!(keep_largest(&values, drop), expected, "{drop} of {}", values.len());
+                assert_eq!(largest_mask(&values, drop), expected, "{drop} of {}", values.len());
             }
         }
     }

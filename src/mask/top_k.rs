@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 /// Returns for each tensor the coordinates that remain when the `drop` smallest scores over all
 /// tensors are dropped. See [`drop_smallest`] for the order.
-pub(super) fn keep_largest(scores: &[&[f64]], drop: usize) -> Vec<Vec<bool>> {
+pub(super) fn largest_masks(scores: &[&[f64]], drop: usize) -> Vec<Vec<bool>> {
     let mut kept: Vec<_> = scores.iter().map(|scores| vec![true; scores.len()]).collect();
     drop_smallest(scores, drop, &mut kept);
     kept
@@ -137,17 +137,17 @@ mod tests {
 
     #[test]
     fn the_smallest_scores_are_dropped_and_ties_by_index() {
-        let kept = keep_largest(&[&[3.0, 1.0], &[1.0, 0.5, 9.0]], 2);
+        let kept = largest_masks(&[&[3.0, 1.0], &[1.0, 0.5, 9.0]], 2);
         assert_eq!(kept, [vec![true, false], vec![true, false, true]]);
-        let kept = keep_largest(&[&[1.0, 1.0], &[1.0, 1.0]], 1);
+        let kept = largest_masks(&[&[1.0, 1.0], &[1.0, 1.0]], 1);
         assert_eq!(kept, [vec![false, true], vec![true, true]]);
     }
 
     #[test]
     fn each_tensor_keeps_one_coordinate_and_the_count_stays_exact() {
-        let kept = keep_largest(&[&[0.0, 0.1], &[5.0, 6.0, 7.0]], 3);
+        let kept = largest_masks(&[&[0.0, 0.1], &[5.0, 6.0, 7.0]], 3);
         assert_eq!(kept, [vec![false, true], vec![false, false, true]]);
-        let all = keep_largest(&[&[0.0, 0.1], &[5.0, 6.0, 7.0]], 5);
+        let all = largest_masks(&[&[0.0, 0.1], &[5.0, 6.0, 7.0]], 5);
         assert_eq!(all.iter().flatten().filter(|&&kept| kept).count(), 2);
     }
 
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn nan_scores_are_dropped_first() {
-        let kept = keep_largest(&[&[f64::NAN, -1.0, 2.0]], 1);
+        let kept = largest_masks(&[&[f64::NAN, -1.0, 2.0]], 1);
         assert_eq!(kept, [vec![false, true, true]]);
     }
 

@@ -132,7 +132,7 @@ pub struct MethodDescriptor {
     pub not_covered_reason: fn(&Plan) -> Option<String>,
     /// Function that describes the bound on an example's gradient, as `clipped to L2 norm 1`,
     /// where that is not the plan's clip rule.
-    pub bound_in_words: fn(&Plan) -> Option<String>,
+    pub bound_description: fn(&Plan) -> Option<String>,
     /// Whether clip norm, clip rule and clip schedule can be set.
     pub takes_clip: bool,
     /// Style in which figures draw the results of the method.
@@ -202,7 +202,7 @@ impl MethodDescriptor {
         event: dp_sgd::event,
         prepare_network: |_, _| Ok(None),
         not_covered_reason: |_| None,
-        bound_in_words: |_| None,
+        bound_description: |_| None,
         takes_clip: true,
         style: FigureStyle::new(0, 0),
         own: &[],

@@ -8,7 +8,7 @@ use burn::prelude::*;
 use burn::tensor::Gradients;
 
 use super::layers::{ParameterInit, ParameterSource, ParameterSpec, forward_all, parameter_specs};
-use super::parameters::{self, Parameter, Part};
+use super::parameters::{self, AutodiffRole, Parameter};
 use super::user_module::UserModule;
 use super::{BatchTensor, Layer, LayerSpec, NoTape, Tape};
 use crate::device::host::{HostValues, tensor_to_vec};
@@ -249,13 +249,14 @@ impl Network {
     /// Returns a copy of this network with those parameters tracked by autodiff whose index
     /// `is_tracked` accepts.
     pub(crate) fn tracked_where(&self, is_tracked: impl Fn(usize) -> bool) -> Self {
-        let part = |index| if is_tracked(index) { Part::Tracked } else { Part::None };
-        parameters::with_parts(self.clone(), part)
+        let role =
+            |index| if is_tracked(index) { AutodiffRole::Tracked } else { AutodiffRole::None };
+        parameters::with_autodiff_roles(self.clone(), role)
     }
 
     /// Returns a copy of this network in the form that Burn's optimizers expect.
     pub(crate) fn for_optimizer(&self) -> Self {
-        parameters::with_parts(self.clone(), |_| Part::Lifted)
+        parameters::with_autodiff_roles(self.clone(), |_| AutodiffRole::Lifted)
     }
 
     /// Returns this network with no parameter tracked by autodiff, the form of the networks in

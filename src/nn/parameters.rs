@@ -101,9 +101,9 @@ pub(crate) fn replaced<M: Module>(
     module.map(&mut Replace(new))
 }
 
-/// Part of a parameter in autodiff.
+/// Role of a parameter in autodiff.
 #[derive(Clone, Copy)]
-pub(crate) enum Part {
+pub(crate) enum AutodiffRole {
     /// Outside of autodiff.
     None,
     /// On the autodiff device, but not tracked: the form that Burn's optimizers expect. Burn keeps
@@ -113,11 +113,11 @@ pub(crate) enum Part {
     Tracked,
 }
 
-/// Returns the module in which each parameter, by its index in the module's order, has this part
+/// Returns the module in which each parameter, by its index in the module's order, has this role
 /// in autodiff. Ids stay the same.
-pub(crate) fn with_parts<M: Module>(module: M, part: impl Fn(usize) -> Part) -> M {
-    struct SetPart<F>(F, usize);
-    impl<F: Fn(usize) -> Part> ModuleMapper for SetPart<F> {
+pub(crate) fn with_autodiff_roles<M: Module>(module: M, role: impl Fn(usize) -> AutodiffRole) -> M {
+    struct SetRole<F>(F, usize);
+    impl<F: Fn(usize) -> AutodiffRole> ModuleMapper for SetRole<F> {
         fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
             let (id, tensor, _) = param.consume();
             let tensor = tensor.inner();
@@ -125,19 +125,19 @@ pub(crate) fn with_parts<M: Module>(module: M, part: impl Fn(usize) -> Part) -> 
             Param::initialized(
                 id,
                 match (self.0)(self.1 - 1) {
-                    Part::None => tensor,
-                    Part::Lifted => tensor.autodiff(),
-                    Part::Tracked => tensor.autodiff().require_grad(),
+                    AutodiffRole::None => tensor,
+                    AutodiffRole::Lifted => tensor.autodiff(),
+                    AutodiffRole::Tracked => tensor.autodiff().require_grad(),
                 },
             )
         }
     }
-    module.map(&mut SetPart(part, 0))
+    module.map(&mut SetRole(role, 0))
 }
 
 /// Returns the module with every parameter outside autodiff. Ids stay the same.
 pub(crate) fn untracked<M: Module>(module: M) -> M {
-    with_parts(module, |_| Part::None)
+    with_autodiff_roles(module, |_| AutodiffRole::None)
 }
 
 /// Returns whether a field is part of parameter paths. Enum variants and the field that wraps

@@ -84,7 +84,7 @@ impl Chart {
     }
 
     /// Returns the panels in order, with the values behind the figure.
-    pub fn layout_panels(&self) -> &[Panel] {
+    pub fn panels(&self) -> &[Panel] {
         &self.panels
     }
 
@@ -297,7 +297,7 @@ impl Panel {
     }
 
     /// Returns the series in order.
-    pub fn lines(&self) -> &[Series] {
+    pub fn all_series(&self) -> &[Series] {
         &self.series
     }
 
@@ -309,7 +309,7 @@ impl Panel {
     /// Marks the panel as computed from private data that no ledger entry covers, with the badge
     /// [`NOT_COVERED`].
     pub fn not_covered(self) -> Self {
-        Self { coverage: Coverage::NotCovered, ..self.note(NOT_COVERED) }
+        Self { coverage: Coverage::NotCovered, ..self.badge(NOT_COVERED) }
     }
 
     /// Adds a slider for x to the interactive format, at which the values of all series are read.
@@ -318,7 +318,7 @@ impl Panel {
     }
 
     /// Adds a badge under the panel's title.
-    pub fn note(self, badge: impl Into<String>) -> Self {
+    pub fn badge(self, badge: impl Into<String>) -> Self {
         Self { badge: Some(badge.into()), ..self }
     }
 

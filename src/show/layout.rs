@@ -238,7 +238,7 @@ pub(super) mod tests {
     fn no_text_lies_on_another_or_leaves_the_card() {
         let mut crowd =
             Panel::new("a label that is far too long for any panel of this chart at all")
-                .note(format!(
+                .badge(format!(
                     "{NOT_COVERED}, and this badge is too long as well, by very many words"
                 ))
                 .reference(3.0, "target 3.00")

@@ -144,7 +144,7 @@ fn with_sink<R>(work: impl FnOnce(&mut Sink) -> R) -> R {
     static SINK: Mutex<Option<Sink>> = Mutex::new(None);
     // A poisoned sink is usable: each message is sent by one call.
     let mut sink = SINK.lock().unwrap_or_else(PoisonError::into_inner);
-    work(sink.get_or_insert_with(Sink::detect))
+    work(sink.get_or_insert_with(Sink::from_env))
 }
 
 enum Sink {
@@ -155,7 +155,7 @@ enum Sink {
 }
 
 impl Sink {
-    fn detect() -> Self {
+    fn from_env() -> Self {
         #[cfg(unix)]
         if let Some(path) = std::env::var_os(DISPLAY_ENV_VAR).filter(|path| !path.is_empty()) {
             return match KernelSocket::connect(path.as_ref()) {

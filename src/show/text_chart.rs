@@ -147,7 +147,7 @@ mod tests {
                 .series(Series::line("a", [(0.0, 0.5), (1500.0, 0.25)]))
                 .series(Series::line("b", []))
                 .reference(0.1, "goal 10 %")
-                .note("guess"),
+                .badge("guess"),
         );
         let text = chart.text();
         let lines: Vec<_> = text.lines().collect();

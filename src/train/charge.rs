@@ -176,7 +176,8 @@ pub(crate) fn planned_entry(
 
 /// Returns the entry that charges a whole plan.
 fn planned(run: &str, data_hash: &str, plan: &Plan, data: &Dataset) -> Entry {
-    let entry = Entry::planned(run, data_hash, &plan.event()).neighbouring(plan.neighbouring());
+    let entry =
+        Entry::planned(run, data_hash, &plan.event()).with_neighbouring(plan.neighbouring());
     entry.with_note(note(plan, data))
 }
 

@@ -15,7 +15,7 @@ fn training(noise_multiplier: f64, steps: u64) -> Event {
 }
 
 fn lines(chart: &Chart) -> &[Series] {
-    chart.layout_panels()[0].lines()
+    chart.panels()[0].all_series()
 }
 
 #[track_caller]

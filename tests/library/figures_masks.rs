@@ -190,7 +190,7 @@ fn a_grid_is_a_heat_map_and_lines() -> Result<()> {
     );
     let lines = figures::accuracy_lines(&grid)?;
     check_svg(&lines.svg());
-    assert_eq!(lines.layout_panels()[0].lines().len(), 2);
+    assert_eq!(lines.panels()[0].all_series().len(), 2);
     assert!(lines.text().contains("91.00 ± 0.20"), "{lines}");
     Ok(())
 }

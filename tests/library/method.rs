@@ -53,7 +53,7 @@ static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
         }))
     },
     bound: |plan, _| Ok(Some(Box::new(parts(plan)?.0))),
-    bound_in_words: |plan| {
+    bound_description: |plan| {
         let Power { norm, power } = parts(plan).ok()?.0;
         Some(format!("rescaled to an L2 norm below {norm} (power mean {power})"))
     },

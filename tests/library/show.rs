@@ -103,7 +103,7 @@ fn titles_can_hold_anything_and_the_svg_stays_whole() {
     let nasty = "<script>alert('x')</script> & \"quotes\" ]]> \u{0}\u{1b}[31m\n\u{ffff} é 数 🙂";
     let chart = Chart::new(nasty).note(nasty).x_label(nasty).panel(
         Panel::new(nasty)
-            .note(nasty)
+            .badge(nasty)
             .reference(1.0, nasty)
             .series(Series::line(nasty, [(0.0, 1.0)]))
             .series(Series::line(nasty, [])),

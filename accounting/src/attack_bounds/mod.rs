@@ -15,7 +15,7 @@ pub use percent::percent_rounded_up;
 pub use trade_off::TradeOff;
 
 use super::digits::RoundedUp;
-use super::statement::accountant_in_words;
+use super::statement::describe_accountant;
 use super::{Accountant, Delta, Event, NeighbouringRelation, TightestAccountant};
 use crate::Result;
 
@@ -133,7 +133,7 @@ impl fmt::Display for AttackBounds {
             RoundedUp(self.epsilon),
             self.delta,
             self.neighbouring,
-            accountant_in_words(&self.accountant),
+            describe_accountant(&self.accountant),
         )?;
         writeln!(
             f,

@@ -158,7 +158,7 @@ fn a_run_whose_guarantee_is_for_one_example_replaced_is_counted_for_that() {
     let one = replaced.epsilon(std::slice::from_ref(&event), DELTA).unwrap().epsilon;
     ledger.set_budget(Epsilon(one * 1.001), DELTA).unwrap();
     let entry = |run: &str, relation| {
-        Entry::planned(run, ledger.data_hash(), &event).neighbouring(relation)
+        Entry::planned(run, ledger.data_hash(), &event).with_neighbouring(relation)
     };
     let zeroed =
         ledger.budget_status_after(&event, NeighbouringRelation::ZeroOutOne).unwrap().unwrap();
@@ -191,7 +191,7 @@ fn entries_name_a_relation_only_where_the_event_has_a_weaker_one() {
         (NeighbouringRelation::ZeroOutOne, None),
         (NeighbouringRelation::ReplaceOne, Some("replace_one")),
     ] {
-        let entry = Entry::planned("run", "data", &event).neighbouring(relation);
+        let entry = Entry::planned("run", "data", &event).with_neighbouring(relation);
         let json = serde_json::to_value(&entry).unwrap();
         assert_eq!(json.get("neighbouring").and_then(|name| name.as_str()), named);
         assert_eq!(serde_json::from_value::<Entry>(json).unwrap(), entry);

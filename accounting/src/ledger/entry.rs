@@ -97,7 +97,7 @@ impl Entry {
 
     /// Returns this entry with the relation for which the guarantee of its run is stated. Only
     /// replace-one is recorded: the events decide between the two others.
-    pub fn neighbouring(mut self, relation: NeighbouringRelation) -> Self {
+    pub fn with_neighbouring(mut self, relation: NeighbouringRelation) -> Self {
         self.neighbouring = stated(relation);
         self
     }

@@ -87,7 +87,7 @@ fn every_release_lies_between_its_nodes() {
         for relation in [RELATION, NeighbouringRelation::ReplaceOne] {
             let releases = releases(many(from, to));
             let nodes = NoiseGrid::new(&releases, relation, 64);
-            assert!(nodes.has_mixtures);
+            assert!(nodes.is_approximated);
             let sigmas: Vec<f64> =
                 nodes.node_releases.iter().map(SingleRelease::noise_multiplier).collect();
             assert!(sigmas.is_sorted_by(|a, b| a < b), "{sigmas:?}");

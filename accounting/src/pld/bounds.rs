@@ -40,7 +40,7 @@ impl CompositionBounds {
                 None => AddDirectionBound::Composed(task.compose(Direction::Add)?.upper),
             }
         };
-        let can_be_refined = upper.mass.len() <= 1 << 17 && !case.has_mixtures;
+        let can_be_refined = upper.mass.len() <= 1 << 17 && !case.is_approximated;
         Some(Self { upper, lower, can_be_refined, add })
     }
 

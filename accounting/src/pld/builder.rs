@@ -227,7 +227,7 @@ impl<'a> BoundsBuilder<'a> {
         // Where steps are replaced by others, a fine grid is wasted.
         let aim = match self.case.nodes.len() as f64 {
             nodes if nodes > 256.0 => (nodes / 20.0).min(60.0),
-            _ if self.case.has_mixtures => 2.0,
+            _ if self.case.is_approximated => 2.0,
             nodes => (nodes / 64.0).max(1.0),
         };
         (12.0 * TARGET_ERROR * aim * epsilon / (self.releases * (theta + 1.0))).sqrt()

@@ -30,8 +30,8 @@ pub(super) struct NeighbourCase {
     pub nodes: Arc<[Mixture]>,
     pub components: Vec<Component>,
     /// Whether steps may be replaced by mixtures of nodes, or rounded to them
-    /// ([`NoiseGrid::has_mixtures`]). A finer grid then tightens nothing.
-    pub has_mixtures: bool,
+    /// ([`NoiseGrid::is_approximated`]). A finer grid then tightens nothing.
+    pub is_approximated: bool,
 }
 
 impl NeighbourCase {
@@ -143,7 +143,11 @@ pub(super) fn cases_of_lists(
                     ..Component::default()
                 });
             }
-            NeighbourCase { nodes: mixtures.clone(), components, has_mixtures: nodes.has_mixtures }
+            NeighbourCase {
+                nodes: mixtures.clone(),
+                components,
+                is_approximated: nodes.is_approximated,
+            }
         };
         let cases: Vec<NeighbourCase> = lists.iter().map(of_list).collect();
         cases.last().map_or(Ok(()), check_size)?;

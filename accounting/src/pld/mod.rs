@@ -298,7 +298,7 @@ fn refine_bounds(
 
 /// Returns whether one grid suffices: a second, finer one would be slow or gain nothing.
 fn has_one_grid(case: &NeighbourCase) -> bool {
-    case.has_mixtures || case.components.len() > MANY_NODES
+    case.is_approximated || case.components.len() > MANY_NODES
 }
 
 /// Computes the epsilon of a single Gaussian mechanism: it has a closed form and needs no grid.

@@ -9,7 +9,7 @@ use super::{Check, CheckStatus};
 /// Checks the CPU and the GPUs. A GPU that can't be used needs no action unless the environment
 /// asks for it.
 pub fn check() -> Check {
-    let (cuda, wgpu) = (CudaInstallation::detect(), DeviceSpec::Wgpu.check());
+    let (cuda, wgpu) = (CudaInstallation::current(), DeviceSpec::Wgpu.check());
     let gpus: Vec<DeviceSpec> = (0..cuda.gpus.len().max(1)).map(DeviceSpec::Cuda).collect();
     let works: Vec<Result<()>> = gpus.iter().map(|gpu| gpu.check()).collect();
     let mut said = vec![DeviceSpec::Cpu.describe()];

@@ -113,7 +113,7 @@ pub fn parse_commands(
                 break;
             }
         } else if !command_names().any(|known| known == name) {
-            return Err(unknown_extension_error(name));
+            return Err(unknown_command_error(name));
         }
     }
     // evcxr reads no command after the first code, so the code follows the last command.
@@ -175,7 +175,7 @@ pub fn command_names() -> impl Iterator<Item = &'static str> {
     LAB_COMMANDS.iter().map(|(name, ..)| *name).chain(listed).chain(OTHER_EVCXR_COMMANDS)
 }
 
-fn unknown_extension_error(name: &str) -> CellFailure {
+fn unknown_command_error(name: &str) -> CellFailure {
     let advice = match options::closest_match(name, command_names()) {
         Some(nearest) => format!("did you mean `{nearest}`? `:help` lists all commands"),
         None => "`:help` lists all commands".to_owned(),

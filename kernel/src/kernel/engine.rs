@@ -48,7 +48,7 @@ pub struct EvaluationResult {
 }
 
 /// Failure of a cell without a result; `None` if evcxr itself panicked.
-pub type NoResult = Option<CellFailure>;
+pub type EvaluationFailure = Option<CellFailure>;
 
 impl EvcxrEngine {
     /// Builds the lab if necessary, starts evcxr and runs a first cell. `is_awaited` is whether
@@ -155,7 +155,7 @@ impl EvcxrEngine {
         context: &KernelContext,
         code: &str,
         count: u64,
-    ) -> Result<EvaluationResult, NoResult> {
+    ) -> Result<EvaluationResult, EvaluationFailure> {
         if let Some(name) = cell_commands::documentation_query(code) {
             return Ok(EvaluationResult {
                 pager: Some(self.documentation(name)?),
@@ -167,7 +167,7 @@ impl EvcxrEngine {
     }
 
     /// Returns the documentation of a name, by MIME type.
-    fn documentation(&mut self, name: &str) -> Result<Value, NoResult> {
+    fn documentation(&mut self, name: &str) -> Result<Value, EvaluationFailure> {
         let found = self.answer(Question::Inspect, name, name.chars().count()).ok_or(None)?;
         if found["found"] == true {
             return Ok(found["data"].clone());
@@ -184,7 +184,7 @@ impl EvcxrEngine {
         context: &KernelContext,
         code: &str,
         count: u64,
-    ) -> Result<Map<String, Value>, NoResult> {
+    ) -> Result<Map<String, Value>, EvaluationFailure> {
         if let Some(failure) = reject_unsupported_code(code) {
             return Err(failure.into());
         }

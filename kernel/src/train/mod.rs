@@ -142,7 +142,7 @@ impl TrainArgs {
 
     /// Prints the commands' defaults that determine the plan.
     fn print_preset(&self) -> Result<()> {
-        if let (None, Some(words)) = (&self.file, self.plan.preset_in_words()?) {
+        if let (None, Some(words)) = (&self.file, self.plan.describe_preset()?) {
             eprintln!("{words}");
         }
         Ok(())

@@ -11,7 +11,7 @@ use epsilab::privacy::Trials;
 use epsilab::{Error, Result, program};
 
 use super::mask::MaskArgs;
-use super::settings::{SettingArgs, check_exclusive};
+use super::settings::{SettingArgs, exclusive_options_error};
 
 /// The options that a plan file replaces.
 #[derive(clap::Args, Clone, Debug)]
@@ -75,8 +75,8 @@ impl PlanArgs {
     ///
     /// # Errors
     /// As [`build_method`](Self::build_method).
-    pub fn preset_in_words(&self) -> Result<Option<String>> {
-        Ok(self.settings.preset_in_words(self.build_method()?.descriptor()))
+    pub fn describe_preset(&self) -> Result<Option<String>> {
+        Ok(self.settings.describe_preset(self.build_method()?.descriptor()))
     }
 
     /// Checks everything that needs no data.
@@ -193,7 +193,7 @@ impl SelectionArgs {
                 )));
             }
             if given.iter().any(|given| given == one) {
-                check_exclusive(list, one)?;
+                return Err(exclusive_options_error(list, one));
             }
         }
         Ok(self.best_of.as_deref().map(str::parse).transpose()?)

@@ -123,7 +123,7 @@ impl SettingArgs {
     }
 
     /// Returns the commands' defaults that decide a run of this method, in words.
-    pub fn preset_in_words(&self, descriptor: &MethodDescriptor) -> Option<String> {
+    pub fn describe_preset(&self, descriptor: &MethodDescriptor) -> Option<String> {
         let is_decided = |spec: &&SettingSpec| {
             spec.excludes().is_some_and(|other| self.given.contains_key(other))
         };
@@ -203,7 +203,7 @@ impl SettingArgs {
     fn check_exclusive(&self, spec: &SettingSpec) -> Result<()> {
         match spec.excludes().and_then(|other| specs().find(|spec| spec.id == other)) {
             Some(other) if self.given.contains_key(other.id) => {
-                check_exclusive(&dashed(spec), &dashed(other))
+                Err(exclusive_options_error(&dashed(spec), &dashed(other)))
             }
             _ => Ok(()),
         }
@@ -223,14 +223,11 @@ fn typed_name(spec: &SettingSpec, error: Error) -> Error {
     }
 }
 
-/// Refuses two options of which each determines the other.
-///
-/// # Errors
-/// Always, with kind `Setting`: call it where both options are given.
-pub fn check_exclusive(one: &str, other: &str) -> Result<()> {
+/// Returns the error about two options that were given although each determines the other.
+pub fn exclusive_options_error(one: &str, other: &str) -> Error {
     let what = format!("{one} and {other}");
-    Err(Error::new(ErrorKind::Setting, what, "each of them decides the other")
-        .fix("leave out one of the two"))
+    Error::new(ErrorKind::Setting, what, "each of them decides the other")
+        .fix("leave out one of the two")
 }
 
 #[cfg(test)]
@@ -290,7 +287,7 @@ mod tests {
         let preset = |words: &[&str]| {
             let args = typed(words);
             let method = args.method("dp-sgd").expect("a method");
-            args.preset_in_words(method.descriptor()).unwrap_or_default()
+            args.describe_preset(method.descriptor()).unwrap_or_default()
         };
         let all = "batch-size 1024, epochs 8, epsilon 3, clip 0.1";
         assert!(preset(&[]).ends_with(all), "{}", preset(&[]));

@@ -1,7 +1,7 @@
 //! Selection, counting and image augmentation: exactly equal to the CPU versions.
 
 use epsilab::data::{Augment, from_vecs};
-use epsilab::device::kernels::{augment, count_nonzero_bins, keep_largest};
+use epsilab::device::kernels::{augment, count_nonzero_bins, largest_mask};
 use epsilab_software_gpu::{Random, bits, cpu, gpu, matrix, values, vector};
 
 /// Values with many ties, signed zeros, infinities and NaN.
@@ -17,7 +17,7 @@ fn special_values(random: &mut Random, n: usize) -> Vec<f32> {
 
 fn assert_kept(values: &[f32], candidates: &[f32], drop: usize, what: &str) {
     let on =
-        |device| bits(keep_largest(vector(values, &device), vector(candidates, &device), drop));
+        |device| bits(largest_mask(vector(values, &device), vector(candidates, &device), drop));
     let got = on(gpu());
     assert!(got == on(cpu()), "{what}, {drop} dropped");
     let count = candidates.iter().filter(|&&x| x != 0.0).count();
@@ -52,10 +52,10 @@ fn ties_are_dropped_in_index_order() {
             assert_kept(&vec![-0.5; n], &all, drop, &format!("{n} equal values"));
             assert_kept(&vec![f32::NAN; n], &all, drop, &format!("{n} NaN"));
         }
-        let none = keep_largest(vector(&all, &gpu()), vector(&vec![0.0; n], &gpu()), 0);
+        let none = largest_mask(vector(&all, &gpu()), vector(&vec![0.0; n], &gpu()), 0);
         assert!(values(none).iter().all(|&x| x == 0.0));
     }
-    let kept = keep_largest(vector(&[2.0, 2.0, 2.0, 1.0], &gpu()), vector(&[1.0; 4], &gpu()), 2);
+    let kept = largest_mask(vector(&[2.0, 2.0, 2.0, 1.0], &gpu()), vector(&[1.0; 4], &gpu()), 2);
     assert_eq!(values(kept), [0.0, 1.0, 1.0, 0.0]);
     // Subnormals are ordered too, and NaN ranks below 0.
     let values = [3e-45, 1e-45, 0.0, f32::NAN, -2e-45];

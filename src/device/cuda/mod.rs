@@ -14,7 +14,7 @@ use super::installation::CudaInstallation;
 
 /// Looks for the driver, GPUs, NVRTC and headers, and configures CubeCL to use them (sets
 /// `CUDA_PATH`).
-pub(super) fn detect() -> CudaInstallation {
+pub(super) fn detect_installation() -> CudaInstallation {
     let mut found = CudaInstallation { compiled_in: true, ..CudaInstallation::default() };
     let Some(driver) = driver::query() else { return found };
     found.driver = Some(driver.version);

@@ -162,7 +162,7 @@ impl DeviceOps for Flex {
         tensor(out.into_iter().map(|z| z as f32).collect(), [n])
     }
 
-    fn keep_largest(values: FlexTensor, candidates: FlexTensor, drop: usize) -> FlexTensor {
+    fn largest_mask(values: FlexTensor, candidates: FlexTensor, drop: usize) -> FlexTensor {
         let (values, candidates) = (values.to_contiguous(), candidates.to_contiguous());
         let (values, candidates) = (floats(&values), floats(&candidates));
         let key = |i: usize| if values[i].is_nan() { -1.0 } else { values[i].abs() };

@@ -182,12 +182,12 @@ pub fn normals(bits: Tensor<1, Int>, noise: NoiseParams) -> Tensor<1> {
 /// Returns a 0/1 tensor with ones at the candidates (nonzero in `candidates`) except for the
 /// `drop` of smallest absolute value. Ties are dropped in index order; NaN counts as the smallest
 /// value.
-pub fn keep_largest(values: Tensor<1>, candidates: Tensor<1>, drop: usize) -> Tensor<1> {
+pub fn largest_mask(values: Tensor<1>, candidates: Tensor<1>, drop: usize) -> Tensor<1> {
     if values.shape().num_elements() == 0 {
         return values;
     }
     let (values, candidates) = (values.into_dispatch(), candidates.into_dispatch());
-    Tensor::from_dispatch(Dispatch::keep_largest(values, candidates, drop))
+    Tensor::from_dispatch(Dispatch::largest_mask(values, candidates, drop))
 }
 
 /// Returns the number of nonzero values in each of `bins` consecutive bins of equal size,

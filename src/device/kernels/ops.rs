@@ -43,8 +43,8 @@ pub trait DeviceOps: Backend {
     fn random_bits(on: FloatTensor<Self>, noise: NoiseParams, blocks: usize) -> IntTensor<Self>;
     /// See [`normals`](super::normals).
     fn normals(bits: IntTensor<Self>, noise: NoiseParams) -> FloatTensor<Self>;
-    /// See [`keep_largest`](super::keep_largest).
-    fn keep_largest(
+    /// See [`largest_mask`](super::largest_mask).
+    fn largest_mask(
         values: FloatTensor<Self>,
         candidates: FloatTensor<Self>,
         drop: usize,

@@ -116,7 +116,7 @@ fn build_chart(
         }
     }
     if !refused.is_empty() {
-        panel = panel.note(format!("not accounted by {}", refused.join(", ")));
+        panel = panel.badge(format!("not accounted by {}", refused.join(", ")));
     }
     let panel = drawn.into_iter().fold(panel, Panel::series);
     Ok(Chart::new("Epsilon for every delta, by accountant")
@@ -322,7 +322,7 @@ mod tests {
     }
 
     fn named(chart: &Chart, name: &str) -> Series {
-        let found = chart.layout_panels()[0].lines().iter().find(|s| s.name().starts_with(name));
+        let found = chart.panels()[0].all_series().iter().find(|s| s.name().starts_with(name));
         found.unwrap_or_else(|| panic!("no line {name}")).clone()
     }
 

@@ -79,7 +79,7 @@ mod tests {
         let report = |name: &str| by_name(name, &options).unwrap().run().unwrap();
         let (right, wrong) = (report("dp-sgd"), report("no-clip"));
         let chart = attack_curves(&[&right, &wrong]).unwrap();
-        let lines = chart.layout_panels()[0].lines();
+        let lines = chart.panels()[0].all_series();
         assert_eq!(lines.len(), 3);
         let at = |line: &Series, alarms: f64| {
             let after = line.points().iter().find(|point| point.0 >= alarms).unwrap();

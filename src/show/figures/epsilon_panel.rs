@@ -57,7 +57,7 @@ pub(super) fn epsilon_panel(
 /// Returns the explanation of the jump of RDP's curve at 0, for the note of a figure that begins
 /// there; empty where RDP is not drawn.
 pub(super) fn rdp_jump_note(panel: &Panel) -> &'static str {
-    if panel.lines().iter().any(|series| series.name() == "RDP") {
+    if panel.all_series().iter().any(|series| series.name() == "RDP") {
         ". RDP jumps at the first step: its conversion to epsilon adds about \
          ln(1/delta) / (order - 1), however little was released"
     } else {

@@ -161,7 +161,7 @@ mod tests {
 
         let chart = gradient_norms(&[("DP-SGD", &dp_sgd), ("Auto DP-SGD", &auto)]).unwrap();
         assert!(chart.text().contains(NOT_COVERED), "{}", chart.text());
-        let last = chart.layout_panels()[0].lines()[0].points().last().unwrap().0;
+        let last = chart.panels()[0].all_series()[0].points().last().unwrap().0;
         assert!((last - 4.0).abs() < 1e-9, "{last}");
 
         let plain = run(&NonPrivate::new().batch_size(n).steps(2));

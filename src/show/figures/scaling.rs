@@ -32,7 +32,7 @@ const EPOCH_POINTS: usize = 13;
 /// let (examples, batch_size, steps) = (10_000, 256, 100);
 /// let noise = NoiseMultiplier(2.0); // of a batch of 256
 /// let chart = figures::scaling_law(examples, batch_size, noise, steps, Delta(1e-5))?;
-/// let points = chart.layout_panels()[0].lines()[0].points();
+/// let points = chart.panels()[0].all_series()[0].points();
 /// assert_eq!(points[0].0, 128.0); // from half of the batch size
 /// assert!(points[0].1 > points[points.len() - 1].1);
 /// # Ok::<(), Error>(())
@@ -86,7 +86,7 @@ pub fn scaling_law_for_plan(plan: &Plan) -> Result<Chart> {
         Ok(plan) => plan.event(),
         Err(error) => Event::Unaccountable { why: error.to_string() },
     })?;
-    let full = panel.lines().first().and_then(|series| series.last());
+    let full = panel.all_series().first().and_then(|series| series.last());
     let given = format!("batch {}", format::format_count(batch_size));
     let mut panel = panel.log().values_at(batch_size as f64, given);
     if let Some(full) = full {
@@ -189,7 +189,7 @@ mod tests {
             scaling_law(60_000, 128, NoiseMultiplier(0.8), plan.steps(), Delta(1e-5)).unwrap();
         let chart = scaling_law_for_plan(&plan).unwrap();
         assert_eq!(chart.text(), of_numbers.text());
-        let points = chart.layout_panels()[0].lines()[0].points();
+        let points = chart.panels()[0].all_series()[0].points();
         for &(batch, epsilon) in points.iter().step_by(8) {
             let scaled = plan.scale(batch / 128.0).unwrap().plan();
             assert_eq!(scaled.expected_batch_size() as f64, batch);
@@ -209,8 +209,8 @@ mod tests {
         let population = Population::with_size(50_000);
         let method = DpSgd::new().target(Epsilon(3.0), Delta(1e-5)).batch_size(512);
         let chart = noise_over_epochs(&method, &population, 5.0..=40.0).unwrap();
-        let [step, run] = chart.layout_panels() else { panic!("two panels") };
-        let points = |panel: &Panel| panel.lines()[0].points().to_vec();
+        let [step, run] = chart.panels() else { panic!("two panels") };
+        let points = |panel: &Panel| panel.all_series()[0].points().to_vec();
         assert!(points(step).windows(2).all(|pair| pair[0].1 < pair[1].1));
         assert!(points(run).windows(2).all(|pair| pair[0].1 > pair[1].1));
         let last = method.epochs(40.0).plan_for(&population).unwrap();

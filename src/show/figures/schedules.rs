@@ -16,7 +16,7 @@ use crate::show::{Chart, Coverage, Panel, Series};
 /// let (first, rate) = (NoiseMultiplier(2.0), SamplingRate(0.01));
 /// let stages = Stages::from_schedules(&noise, &clip, first, rate, 1_000)?; // or plan.stages()?
 /// let chart = figures::schedules(&[("linear", &stages)])?;
-/// assert_eq!(chart.layout_panels()[0].lines()[0].points()[0], (0.0, 2.0));
+/// assert_eq!(chart.panels()[0].all_series()[0].points()[0], (0.0, 2.0));
 /// # Ok::<(), Error>(())
 /// ```
 ///
@@ -68,15 +68,15 @@ mod tests {
         let linear = stages("linear:0.9", ClipSchedule::default());
         let exponential = stages("exp:0.1", ClipSchedule::decay(0.5));
         let chart = schedules(&[("linear", &linear), ("exponential", &exponential)]).unwrap();
-        let [noise, clip] = chart.layout_panels() else { panic!("two panels") };
-        for (line, stages) in noise.lines().iter().zip([&linear, &exponential]) {
+        let [noise, clip] = chart.panels() else { panic!("two panels") };
+        for (line, stages) in noise.all_series().iter().zip([&linear, &exponential]) {
             let (first, last) = (line.points()[0], line.points()[line.points().len() - 1]);
             assert_eq!((first, last.0), ((0.0, 2.0), 999.0));
             assert_eq!(last.1, stages.at(999).noise_multiplier);
         }
-        assert_eq!(clip.lines()[0].points()[0].1, 1.0);
-        assert!(clip.lines()[1].last().unwrap() < 0.51);
-        assert_eq!(schedules(&[("linear", &linear)]).unwrap().layout_panels().len(), 1);
+        assert_eq!(clip.all_series()[0].points()[0].1, 1.0);
+        assert!(clip.all_series()[1].last().unwrap() < 0.51);
+        assert_eq!(schedules(&[("linear", &linear)]).unwrap().panels().len(), 1);
         assert!(schedules(&[]).is_err());
         assert_eq!(sample_steps(1).collect::<Vec<_>>(), [0, 0]);
     }

@@ -22,7 +22,7 @@ const TRIAL_DISTRIBUTIONS: [(&str, TrialConstructor); 3] = [
 /// ```
 /// use epsilab::prelude::*;
 /// let chart = figures::selection_cost(&Event::poisson(0.01, 2.0, 1000), Delta(1e-6))?;
-/// let lines = chart.layout_panels()[0].lines();
+/// let lines = chart.panels()[0].all_series();
 /// let names: Vec<&str> = lines.iter().map(|line| line.name()).collect();
 /// assert_eq!(names, ["logarithmic", "geometric", "Poisson", "all trials shown"]);
 /// # Ok::<(), Error>(())
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn selection_is_dearer_than_one_trial_and_cheaper_than_all() {
         let chart = selection_cost(&Event::poisson(0.01, 2.0, 1000), Delta(1e-6)).unwrap();
-        let lines = chart.layout_panels()[0].lines();
+        let lines = chart.panels()[0].all_series();
         let names: Vec<&str> = lines.iter().map(Series::name).collect();
         assert_eq!(names, ["logarithmic", "geometric", "Poisson", "all trials shown"]);
         let at = |line: usize, mean: f64| {

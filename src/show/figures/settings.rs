@@ -13,7 +13,7 @@ use crate::{Error, Result};
 /// ```
 /// use epsilab::prelude::*;
 /// let chart = figures::epsilon_over_noise(SamplingRate(0.01), 100, Delta(1e-5))?;
-/// let points = chart.layout_panels()[0].lines()[0].points();
+/// let points = chart.panels()[0].all_series()[0].points();
 /// assert!(points[0].1 > points[points.len() - 1].1); // more noise, less epsilon
 /// # Ok::<(), Error>(())
 /// ```
@@ -45,7 +45,7 @@ pub fn epsilon_over_noise(sampling_rate: SamplingRate, steps: u64, delta: Delta)
 /// use epsilab::prelude::*;
 /// let (epochs, noise) = (5.0, NoiseMultiplier(2.0));
 /// let chart = figures::epsilon_over_batch_size(2_000, epochs, noise, Delta(1e-5))?;
-/// let points = chart.layout_panels()[0].lines()[0].points();
+/// let points = chart.panels()[0].all_series()[0].points();
 /// assert_eq!(points[points.len() - 1].0, 2_000.0); // up to the full batch
 /// # Ok::<(), Error>(())
 /// ```
@@ -86,7 +86,7 @@ pub fn epsilon_over_batch_size(
 /// use epsilab::prelude::*;
 /// let (examples, batch_size, noise) = (60_000, 600, NoiseMultiplier(1.0));
 /// let chart = figures::epsilon_over_epochs(examples, batch_size, 3.0, noise, Delta(1e-5))?;
-/// let points = chart.layout_panels()[0].lines()[0].points();
+/// let points = chart.panels()[0].all_series()[0].points();
 /// assert_eq!(points[0], (0.0, 0.0)); // nothing is released before the first step
 /// # Ok::<(), Error>(())
 /// ```

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// use epsilab::prelude::*;
 /// let training = Event::poisson(0.01, 1.0, 200);
 /// let chart = figures::epsilon_over_steps(&training, Delta(1e-5))?; // or of plan.event()
-/// let points = chart.layout_panels()[0].lines()[0].points();
+/// let points = chart.panels()[0].all_series()[0].points();
 /// assert_eq!((points[0], points[points.len() - 1].0), ((0.0, 0.0), 200.0));
 /// # Ok::<(), Error>(())
 /// ```
@@ -119,8 +119,7 @@ mod tests {
     fn a_run_without_a_step_is_refused_and_a_short_one_has_a_point_per_step() {
         assert!(epsilon_over_steps(&training(1.0, 0), Delta(1e-5)).is_err());
         let chart = epsilon_over_steps(&training(1.0, 3), Delta(1e-5)).unwrap();
-        let xs: Vec<f64> =
-            chart.layout_panels()[0].lines()[0].points().iter().map(|p| p.0).collect();
+        let xs: Vec<f64> = chart.panels()[0].all_series()[0].points().iter().map(|p| p.0).collect();
         assert_eq!(xs, [0.0, 1.0, 2.0, 3.0]);
     }
 }

@@ -13,7 +13,7 @@ use crate::show::{Chart, Coverage, Panel, Series};
 /// ```
 /// use epsilab::prelude::*;
 /// let chart = figures::trade_off(&[Event::poisson(0.01, 1.0, 200)])?; // or &[plan.event()]
-/// let attack = &chart.layout_panels()[0].lines()[0];
+/// let attack = &chart.panels()[0].all_series()[0];
 /// // Percent of false alarms, and the share of the members that is caught at most.
 /// assert!(attack.points().iter().all(|(alarms, caught)| *caught >= alarms / 100.0 - 1e-9));
 /// # Ok::<(), Error>(())

@@ -29,10 +29,10 @@ fn few_multipliers_are_kept_and_many_are_bounded_on_both_sides() {
     };
     for relation in [NeighbouringRelation::AddOrRemoveOne, NeighbouringRelation::ReplaceOne] {
         let few = only(&schedule(128), relation);
-        assert!(!few.has_mixtures && few.components.len() == 128);
+        assert!(!few.is_approximated && few.components.len() == 128);
         assert!(few.components.iter().all(|part| part.exact == 1.0));
         let many = only(&schedule(20_000), relation);
-        assert!(many.has_mixtures && many.releases() == 20_000.0);
+        assert!(many.is_approximated && many.releases() == 20_000.0);
         // For the upper bound the noise is never increased, for the lower bound never
         // decreased. The mean of 1 / sigma in a mixture is no smaller than that of the step.
         let mu = |node: usize| 1.0 / pairs(&many.nodes[node]).next().unwrap().sigma;

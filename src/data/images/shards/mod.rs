@@ -81,7 +81,7 @@ const NAMES: &str = "classes.txt";
 /// [WebDataset]: https://github.com/webdataset/webdataset
 pub fn tar_shards(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Dataset> {
     let (path, form) = (path.as_ref(), options.checked()?);
-    let parts = ShardParts::detect(path)?;
+    let parts = ShardParts::find(path)?;
     let progress = ProgressPrinter::new("shards listed", parts.train.len() + parts.test.len());
     let mut skipped = 0;
     let mut listed = |shards: &[PathBuf]| -> Result<Vec<(ImageLocation, u32)>> {

@@ -33,7 +33,7 @@ impl ShardParts {
     /// # Errors
     /// `MissingData` if there are none; `CorruptData` for packed ones, and for names that leave
     /// open which shards are the test part.
-    pub(super) fn detect(path: &Path) -> Result<Self> {
+    pub(super) fn find(path: &Path) -> Result<Self> {
         let words = |shards: &[PathBuf]| pluralise(shards.len(), "shard");
         if path.is_file() {
             is_shard_name(path)?;

@@ -128,12 +128,12 @@ impl DeviceOps for CubeBackend {
         noise::normals(into_contiguous(bits), noise)
     }
 
-    fn keep_largest(
+    fn largest_mask(
         values: FloatTensor<Self>,
         candidates: FloatTensor<Self>,
         drop: usize,
     ) -> FloatTensor<Self> {
-        radix_select::keep_largest(into_contiguous(values), into_contiguous(candidates), drop)
+        radix_select::largest_mask(into_contiguous(values), into_contiguous(candidates), drop)
     }
 
     fn count_nonzero_bins(values: FloatTensor<Self>, bins: usize) -> FloatTensor<Self> {

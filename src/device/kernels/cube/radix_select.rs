@@ -139,8 +139,8 @@ fn keep_from_threshold(values: &[u32], candidates: &[u32], threshold: &[u32], ou
     }
 }
 
-/// See [`keep_largest`](super::super::keep_largest).
-pub(super) fn keep_largest(values: CubeTensor, candidates: CubeTensor, drop: usize) -> CubeTensor {
+/// See [`largest_mask`](super::super::largest_mask).
+pub(super) fn largest_mask(values: CubeTensor, candidates: CubeTensor, drop: usize) -> CubeTensor {
     let n = values.meta.num_elements();
     let (client, device) = (values.client.clone(), values.device.clone());
     let threshold = alloc(&values, [3], DType::U32);

@@ -28,7 +28,7 @@ static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     mechanism: super::mechanism::build_mechanism,
     bound: super::mechanism::bound,
     event: super::mechanism::event,
-    bound_in_words: |plan| {
+    bound_description: |plan| {
         let norm = plan.privacy()?.clip.sensitivity(NeighbouringRelation::AddOrRemoveOne);
         Some(format!("rescaled to an L2 norm below {norm} (soft clipping)"))
     },

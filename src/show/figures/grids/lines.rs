@@ -16,7 +16,7 @@ use crate::show::{Chart, Coverage, Panel, Series, Table, format};
 /// };
 /// let cells = vec![cell(0.0, 0.0, [0.94, 0.95]), cell(0.5, 0.0, [0.95, 0.96])];
 /// let chart = figures::accuracy_lines(&GridFigure { cells, ..Default::default() })?;
-/// let lines = chart.layout_panels()[0].lines();
+/// let lines = chart.panels()[0].all_series();
 /// assert_eq!((lines.len(), lines[0].points().len()), (1, 2)); // one dropping rate, two of pruning
 /// # Ok::<(), Error>(())
 /// ```

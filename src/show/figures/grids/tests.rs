@@ -94,7 +94,7 @@ fn the_numbers_of_a_cell_are_mean_and_deviation() {
         assert!(text.contains("90.00"), "{text}");
     }
     assert!(map.svg().contains("\n95.12\n") && map.svg().contains("± 0.12"));
-    let points = lines.layout_panels()[0].lines()[0].points();
+    let points = lines.panels()[0].all_series()[0].points();
     assert_eq!((points.len(), points[1]), (2, (50.0, 0.9)));
 }
 

@@ -132,7 +132,7 @@ fn three(value: f64) -> String {
 /// use epsilab::prelude::*;
 /// let chance = figures::chance_overlap(0.5, 0.5);
 /// let chart = figures::overlap_over_epsilon(&[(8.0, 0.7), (1.0, 0.4)], chance);
-/// let line = &chart.layout_panels()[0].lines()[0];
+/// let line = &chart.panels()[0].all_series()[0];
 /// assert_eq!(line.points(), [(1.0, 0.4), (8.0, 0.7)]); // by epsilon
 /// ```
 ///

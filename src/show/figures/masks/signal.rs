@@ -17,7 +17,7 @@ use crate::show::{Chart, Coverage, Panel, Series, Table, format};
 /// let signal = method.signal_and_noise(&model, &data)?;
 /// assert!(signal.points.iter().all(|batch| batch.noise < batch.noise_all));
 /// let chart = figures::signal_and_noise(&signal);
-/// assert_eq!(chart.layout_panels().len(), 2); // norms and ratios
+/// assert_eq!(chart.panels().len(), 2); // norms and ratios
 /// # Ok::<(), Error>(())
 /// ```
 ///

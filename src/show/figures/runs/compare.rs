@@ -60,7 +60,8 @@ pub fn compare_runs(runs: &[(&str, &Run)]) -> Result<Chart> {
     let methods: Vec<&str> = runs.iter().map(|(_, run)| run.plan().method()).collect();
     let accuracy = style_by_method(accuracies, &methods).into_iter().fold(accuracy, Panel::series);
     let loss = style_by_method(losses, &methods).into_iter().fold(loss, Panel::series);
-    let has_points = |panel: &Panel| panel.lines().iter().any(|line| !line.points().is_empty());
+    let has_points =
+        |panel: &Panel| panel.all_series().iter().any(|line| !line.points().is_empty());
     let panels: Vec<Panel> = [accuracy, loss].into_iter().filter(has_points).collect();
     if panels.is_empty() {
         return Err(Error::setting("runs", runs[0].0, "the runs recorded nothing to draw")
@@ -128,12 +129,12 @@ mod tests {
         let (small, large) = (dp(20, 20), dp(40, 10));
         let chart = compare_runs(&[("small", &small), ("large", &large)]).unwrap();
         let ends = |panel: usize| {
-            let lines = chart.layout_panels()[panel].lines().iter();
+            let lines = chart.panels()[panel].all_series().iter();
             lines.map(|line| line.points().last().unwrap().0).collect::<Vec<_>>()
         };
         let epochs = vec![share(20, 20), share(40, 10)];
         assert_eq!((ends(0), ends(1)), (epochs.clone(), epochs));
-        let last = chart.layout_panels()[0].lines()[1].last().unwrap();
+        let last = chart.panels()[0].all_series()[1].last().unwrap();
         assert_eq!(last, large.accuracy());
         let bundle = chart.bundle();
         assert!(bundle.text.contains(NOT_COVERED) && bundle.text.contains("small, epsilon "));
@@ -148,7 +149,7 @@ mod tests {
         let chart = compare_runs(&[("raw", &raw(&glyphs))]).unwrap();
         assert!(!chart.text().contains(NOT_COVERED) && chart.svg().contains("\nstep\n"));
         // Without a test part there is the loss alone.
-        assert_eq!((chart.layout_panels().len(), chart.bundle().coverage), (1, Coverage::Public));
+        assert_eq!((chart.panels().len(), chart.bundle().coverage), (1, Coverage::Public));
         let chart = compare_runs(&[("small", &small), ("raw", &raw(&data))]).unwrap();
         assert_eq!(chart.svg().matches(&format!("\n{NOT_COVERED}\n")).count(), 2);
         assert!(chart.bundle().covered_part.is_none());

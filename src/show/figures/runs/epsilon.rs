@@ -81,7 +81,7 @@ pub fn pareto(points: &[RunPoint]) -> Result<Chart> {
 /// };
 /// let points = [point(1.0, 0.93), point(3.0, 0.95), point(3.0, 0.97)]; // or result.run_points()
 /// let chart = figures::accuracy_over_epsilon(&points)?;
-/// assert_eq!(chart.layout_panels()[0].lines()[0].points().len(), 2); // a mean for each target
+/// assert_eq!(chart.panels()[0].all_series()[0].points().len(), 2); // a mean for each target
 /// # Ok::<(), Error>(())
 /// ```
 ///
@@ -241,7 +241,7 @@ mod tests {
             point("b", 8.0, 0.89),
         ];
         let chart = pareto(&runs).unwrap();
-        let lines = chart.layout_panels()[0].lines();
+        let lines = chart.panels()[0].all_series();
         assert_eq!(lines.iter().map(Series::name).collect::<Vec<_>>(), ["Pareto front", "a", "b"]);
         let expected =
             [(1.0, 0.80), (2.0, 0.80), (2.0, 0.85), (4.0, 0.85), (4.0, 0.90), (8.0, 0.90)];
@@ -267,7 +267,7 @@ mod tests {
         };
         runs.extend([raw(0.97), raw(0.99), point("dp-sgd", 5.0, f64::NAN)]);
         let chart = accuracy_over_epsilon(&runs).unwrap();
-        let line = &chart.layout_panels()[0].lines()[0];
+        let line = &chart.panels()[0].all_series()[0];
         let [low, high] = line.points() else { panic!("{line:?}") };
         assert!((low.1 - 0.92).abs() < 1e-12 && low.0 == 3.0, "{low:?}");
         assert_eq!(*high, (8.0, 0.95));
