@@ -10,7 +10,7 @@ pub const CHAPTER: Chapter = Chapter {
         ("run", run),
         ("gradient_norms", gradient_norms),
         ("gradient_norm_histogram", gradient_norm_histogram),
-        ("clip_shares", clip_shares),
+        ("clipped_fractions", clipped_fractions),
     ],
 };
 
@@ -50,7 +50,7 @@ fn gradient_norm_histogram() -> Result<()> {
 }
 
 /// How many examples the clips of backpropagation clipping scale down.
-fn clip_shares() -> Result<()> {
+fn clipped_fractions() -> Result<()> {
     let digits = data::glyphs_with(1_000, 100, 1)?;
     let model = models::papernot_cnn(&digits).seed(1).build()?;
     let method = BackpropClip::new()
@@ -60,6 +60,6 @@ fn clip_shares() -> Result<()> {
         .batch_size(100)
         .epochs(1.0)
         .seed(1);
-    method.train(&model, &digits)?.clip_shares(&digits)?.show();
+    method.train(&model, &digits)?.clipped_fractions(&digits)?.show();
     Ok(())
 }

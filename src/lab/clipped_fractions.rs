@@ -20,7 +20,7 @@ impl Model {
     /// # Errors
     /// `Model` for a model without the clips of backpropagation clipping, or for other data than it
     /// takes; `Setting` if there are no examples; errors of reading them.
-    pub fn clip_shares(&self, data: &Dataset) -> Result<ClippedFractions> {
+    pub fn clipped_fractions(&self, data: &Dataset) -> Result<ClippedFractions> {
         let n = data.train().len();
         let most = n.min(MOST_EXAMPLES);
         let ids: Vec<u32> = (0..most).map(|i| (i * n / most) as u32).collect();
@@ -29,15 +29,15 @@ impl Model {
 }
 
 impl Run {
-    /// Same as [`Model::clip_shares`], for the model of a finished run of
+    /// Same as [`Model::clipped_fractions`], for the model of a finished run of
     /// [`BackpropClip`](crate::methods::BackpropClip).
     ///
     /// # Guarantee
     /// None: computed from private examples without noise. Do not publish the result.
     ///
     /// # Errors
-    /// As [`Model::clip_shares`].
-    pub fn clip_shares(&self, data: &Dataset) -> Result<ClippedFractions> {
-        self.model().clip_shares(data)
+    /// As [`Model::clipped_fractions`].
+    pub fn clipped_fractions(&self, data: &Dataset) -> Result<ClippedFractions> {
+        self.model().clipped_fractions(data)
     }
 }

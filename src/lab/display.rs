@@ -136,7 +136,7 @@ shown!(Mask, |mask| with_text(figures::mask(mask), mask.to_string()));
 shown!(Saliency, |saliency| figures::saliency_histograms(saliency).bundle());
 shown!(Overlap, |overlap| MimeBundle::prose(overlap.to_string()));
 shown!(SelectionLog, |touched| figures::selection_log(touched).bundle());
-shown!(ClippedFractions, |shares| figures::clip_shares(shares).bundle());
+shown!(ClippedFractions, |shares| figures::clipped_fractions(shares).bundle());
 shown!(SignalNoise, |signal| figures::signal_and_noise(signal).bundle());
 shown!(GradientNorms, |norms| figures::gradient_norm_histogram(norms).bundle());
 

@@ -185,7 +185,7 @@ impl CoordinateSelector {
         }
         let rate = dropping.rate.at(step, self.steps);
         if let (DroppingRule::Magnitude, Some(gpu)) = (dropping.rule, gpu) {
-            return self.keep_largest_on(gpu, dropping, rate, network).map(Some);
+            return self.largest_mask_on(gpu, dropping, rate, network).map(Some);
         }
         let parameters = match dropping.rule {
             DroppingRule::Random => Vec::new(),
@@ -222,7 +222,7 @@ impl CoordinateSelector {
     }
 
     /// Computes magnitude dropping on the GPU, without a copy to the host.
-    fn keep_largest_on(
+    fn largest_mask_on(
         &mut self,
         gpu: &Device,
         dropping: Dropping,

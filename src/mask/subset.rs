@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn keep_largest_equals_a_full_sort() {
+    fn the_largest_mask_equals_a_full_sort() {
         let random = |i: usize| {
             let bits = (i as u32).wrapping_mul(0x9E37_79B9) ^ 0x5bd1_e995;
             (bits >> 8) as f32 / (1 << 23) as f32 - 1.0

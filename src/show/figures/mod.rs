@@ -22,7 +22,7 @@
 mod accountants;
 mod attack;
 mod claims;
-mod clip_shares;
+mod clipped_fractions;
 mod epsilon_panel;
 mod evaluation;
 mod grids;
@@ -41,7 +41,7 @@ mod trade_off;
 pub use accountants::{Releases, accountant_comparison, epsilon_vs_delta};
 pub use attack::attack_curves;
 pub use claims::{EpsilonClaim, epsilon_claims};
-pub use clip_shares::clip_shares;
+pub use clipped_fractions::clipped_fractions;
 pub use evaluation::{
     ClassAccuracy, ClassCount, ConfusionMatrix, Prediction, Predictions, class_accuracy,
     confusion_matrix, predictions,

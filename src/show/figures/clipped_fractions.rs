@@ -21,16 +21,16 @@ const UPSTREAM: Rgb = palette::SERIES[1];
 /// let data = data::glyphs_with(20, 0, 1)?;
 /// let plan = BackpropClip::new().noise_multiplier(1.0).batch_size(10).plan(&data)?;
 /// let model = plan.prepare_model(&models::linear(&data).seed(1).build()?)?; // adds the clips
-/// let shares = model.clip_shares(&data)?; // or run.clip_shares(&data)?
+/// let shares = model.clipped_fractions(&data)?; // or run.clipped_fractions(&data)?
 /// assert_eq!((shares.layers.len(), shares.examples), (1, 20));
-/// assert!(figures::clip_shares(&shares).text().contains(epsilab::show::NOT_COVERED));
+/// assert!(figures::clipped_fractions(&shares).text().contains(epsilab::show::NOT_COVERED));
 /// # Ok::<(), Error>(())
 /// ```
 ///
 /// # Guarantee
 /// None: the fractions are computed from the examples without noise. The figure carries
 /// [`NOT_COVERED`](crate::show::NOT_COVERED).
-pub fn clip_shares(shares: &ClippedFractions) -> Figure {
+pub fn clipped_fractions(shares: &ClippedFractions) -> Figure {
     let all = shares.layers.len();
     let layers = &shares.layers[..all.min(MAX_ROWS)];
     let head = FigureHeader::new("Examples that the clips scale down")
@@ -124,7 +124,7 @@ mod tests {
         let mut layers =
             vec![layer(0, "Embedding", None, 0.25), layer(2, "Linear", Some(1.0), 0.004)];
         let shares = ClippedFractions { layers: layers.clone(), examples: 1_234 };
-        let figure = clip_shares(&shares);
+        let figure = clipped_fractions(&shares);
         let text = figure.text();
         assert!(text.contains(NOT_COVERED) && figure.svg().contains(NOT_COVERED), "{text}");
         assert!(
@@ -141,7 +141,7 @@ mod tests {
         // Other clips in a layer are in the table only, and so are layers beyond the last bar.
         layers[1].clips.max_upstream_norm = 7.0;
         layers.extend((3..40).map(|i| layer(i, "Conv2d", Some(0.5), 0.5)));
-        let text = clip_shares(&ClippedFractions { layers, examples: 1 }).text();
+        let text = clipped_fractions(&ClippedFractions { layers, examples: 1 }).text();
         assert!(!text.contains("Inputs clipped to") && text.contains("of 39 layers"), "{text}");
         assert!(text.contains(" 7 ") && text.contains("39"), "{text}");
     }
