@@ -5,7 +5,7 @@ use std::fmt::Debug;
 
 use crate::Result;
 use crate::data::{Dataset, Population};
-use crate::methods::settings::table::set;
+use crate::methods::settings::setting_spec::set;
 use crate::methods::{Method, MethodDescriptor, Plan, Privacy, PrivacySettings, Settings};
 use crate::privacy::Event;
 

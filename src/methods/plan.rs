@@ -5,7 +5,7 @@ use crate::device::DeviceSpec;
 use crate::engine::{Bound, ClipRule};
 use crate::mask::{FreezeConfig, Sparsity};
 use crate::methods::registry::{self, MethodDescriptor};
-use crate::methods::settings::private::check_clip;
+use crate::methods::settings::privacy_settings::check_clip;
 use crate::methods::settings::step_count;
 use crate::methods::{Mechanism, QuantileClipping, Sampling, Settings};
 use crate::nn::{Model, Network};

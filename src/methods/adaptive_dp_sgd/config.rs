@@ -1,7 +1,7 @@
 //! Settings of adaptive DP-SGD.
 
 use crate::methods::builder::{Builder, Clip, MethodSettings, Noise};
-use crate::methods::settings::table::settings;
+use crate::methods::settings::setting_spec::settings;
 use crate::methods::{FigureStyle, MethodDescriptor, Scope};
 use crate::privacy::NoiseSchedule;
 

@@ -4,7 +4,7 @@ use super::{mechanism, published_claim};
 use crate::data::Population;
 use crate::engine::ClipRule;
 use crate::methods::builder::{self, Builder, MethodSettings, Noise};
-use crate::methods::settings::table::settings;
+use crate::methods::settings::setting_spec::settings;
 use crate::methods::{DpSgd, FigureStyle, MethodDescriptor, Plan, Privacy, Scope, Settings};
 use crate::optim::{LearningRate, Optimizer};
 use crate::privacy::{Event, NoiseSchedule};

@@ -4,7 +4,7 @@ use super::mechanism;
 use crate::data::Population;
 use crate::engine::ClipRule;
 use crate::methods::builder::{self, Builder, MethodSettings, Noise};
-use crate::methods::settings::table::{SettingValue, choose, settings};
+use crate::methods::settings::setting_spec::{SettingValue, choose, settings};
 use crate::methods::{FigureStyle, MethodDescriptor, Plan, Privacy, PrivacySettings, Scope};
 use crate::nn::{LayerClips, UpstreamNorm};
 use crate::optim::Optimizer;

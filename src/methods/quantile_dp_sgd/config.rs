@@ -8,7 +8,7 @@ use super::mechanism;
 use crate::data::Population;
 use crate::engine::ClipRule;
 use crate::methods::builder::{self, Builder, Clip, MethodSettings, Noise};
-use crate::methods::settings::table::settings;
+use crate::methods::settings::setting_spec::settings;
 use crate::methods::{FigureStyle, MethodDescriptor, Plan, Privacy, Scope};
 use crate::privacy::NoiseMultiplier;
 use crate::privacy::digits::Readable;

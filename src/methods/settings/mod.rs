@@ -1,17 +1,17 @@
 //! The settings that all methods share, and their builder methods.
 
-mod batches;
 mod checkpoints;
-pub(super) mod private;
+mod data_loader;
+pub(super) mod privacy_settings;
 pub(super) mod sampling;
+pub(super) mod setting_spec;
 mod shared;
-pub(super) mod table;
 
-pub use batches::DataLoader;
 pub use checkpoints::{CheckpointInterval, CheckpointSettings};
-pub use private::PrivacySettings;
+pub use data_loader::DataLoader;
+pub use privacy_settings::PrivacySettings;
 pub use sampling::Sampling;
-pub use table::{Affects, Scope, SettingSpec};
+pub use setting_spec::{Affects, Scope, SettingSpec};
 
 use crate::data::Augment;
 use crate::mask::{FreezeConfig, Sparsity};
@@ -25,9 +25,15 @@ use serde::{Deserialize, Serialize};
 
 /// Returns the settings that more than one method has, in the order in which they are applied.
 pub fn shared_settings() -> impl Iterator<Item = &'static SettingSpec> + Clone {
-    [shared::RUN, private::NOISE, private::CLIP, shared::SPARSE, shared::EXECUTION]
-        .into_iter()
-        .flatten()
+    [
+        shared::RUN,
+        privacy_settings::NOISE,
+        privacy_settings::CLIP,
+        shared::SPARSE,
+        shared::EXECUTION,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// The settings that all methods share.

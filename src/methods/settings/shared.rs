@@ -1,6 +1,6 @@
 //! The settings that all methods share, and those of masks, with their builder methods.
 
-use super::table::settings;
+use super::setting_spec::settings;
 use super::{CheckpointInterval, CheckpointSettings, Sampling, Scope};
 use crate::data::Augment;
 use crate::mask::{DroppedStatePolicy, Dropping, PrePrune};

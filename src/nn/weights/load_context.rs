@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 use super::WeightLayout;
-use super::axes::AxisOrder;
+use super::axis_order::AxisOrder;
 use super::parameter_location::ParameterLocation;
 use super::published_networks;
 use super::weight_file::{DOWNLOAD_ADVICE, ElementType, TensorEntry, WeightFile, printable};

@@ -5,7 +5,7 @@
 //! nothing.
 
 mod assignment;
-mod axes;
+mod axis_order;
 mod load_context;
 mod parameter_location;
 mod pickle_scan;
@@ -20,7 +20,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
 
-pub use axes::AxisOrder;
+pub use axis_order::AxisOrder;
 pub use report::{MatchedTensor, UnmatchedTensor, WeightReport};
 pub use weight_layout::WeightLayout;
 

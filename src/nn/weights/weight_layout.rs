@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::axes::AxisOrder;
+use super::axis_order::AxisOrder;
 use super::parameter_location::ParameterLocation;
 use super::published_networks;
 use crate::nn::LayerSpec;

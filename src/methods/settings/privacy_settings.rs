@@ -1,6 +1,6 @@
 //! The settings that private methods share: clip norm, noise multiplier or target, delta.
 
-use super::table::settings;
+use super::setting_spec::settings;
 use super::{Scope, step_count};
 use crate::data::Population;
 use crate::engine::ClipRule;

@@ -303,12 +303,12 @@ macro_rules! settings {
             $crate::methods::SettingSpec::new(stringify!($name), $help, |$method, text| {
                 let descriptor = $method.descriptor();
                 let Some($target) = $dynamic else {
-                    return Err($crate::methods::settings::table::absent(
+                    return Err($crate::methods::settings::setting_spec::absent(
                         stringify!($name),
                         descriptor,
                     ));
                 };
-                $crate::methods::settings::table::apply!(
+                $crate::methods::settings::setting_spec::apply!(
                     $name, text, ($($argument: $type $(as $read)?)?) $apply
                 )
             })
@@ -321,7 +321,7 @@ macro_rules! settings {
         ),*];
 
         impl$(<$S: $Bound>)? $Builder {$(
-            $crate::methods::settings::table::builder_method! {
+            $crate::methods::settings::setting_spec::builder_method! {
                 [$(#[doc = $doc])*] $kind $name($($argument: $type $(as $read)?)?),
                 ($builder, $field),
                 ($target, $apply)
@@ -334,16 +334,23 @@ pub(in crate::methods) use settings;
 /// Reads the value of a setting from text and sets it.
 macro_rules! apply {
     ($name:ident, $text:ident, ($argument:ident: $type:ty as $read:ty) $apply:expr) => {{
-        let $argument =
-            <$read as $crate::methods::settings::table::SettingValue>::read(stringify!($name), $text)?;
+        let $argument = <$read as $crate::methods::settings::setting_spec::SettingValue>::read(
+            stringify!($name),
+            $text,
+        )?;
         $apply;
         Ok(())
     }};
     ($name:ident, $text:ident, ($argument:ident: $type:ty) $apply:expr) => {
-        $crate::methods::settings::table::apply!($name, $text, ($argument: $type as $type) $apply)
+        $crate::methods::settings::setting_spec::apply!(
+            $name, $text, ($argument: $type as $type) $apply
+        )
     };
     ($name:ident, $text:ident, () $apply:expr) => {{
-        if <bool as $crate::methods::settings::table::SettingValue>::read(stringify!($name), $text)? {
+        if <bool as $crate::methods::settings::setting_spec::SettingValue>::read(
+            stringify!($name),
+            $text,
+        )? {
             $apply;
         }
         Ok(())
