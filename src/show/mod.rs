@@ -37,7 +37,7 @@ mod live_run;
 pub(crate) mod markup;
 mod method_style;
 mod multiples;
-pub mod palette;
+pub(crate) mod palette;
 mod panel_header;
 mod plot;
 mod render;

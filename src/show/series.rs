@@ -103,8 +103,8 @@ impl Series {
         Self { smooth: true, ..self }
     }
 
-    /// Uses colour number `slot` of [`palette::SERIES`](super::palette::SERIES) instead of the next
-    /// one, so that a quantity keeps its colour across panels.
+    /// Uses colour number `slot` of the series' palette, cyclically, instead of the next one, so
+    /// that a quantity keeps its colour across panels.
     pub fn colour(self, slot: usize) -> Self {
         Self { colour: Some(slot), ..self }
     }

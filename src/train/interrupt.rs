@@ -77,7 +77,7 @@ impl InterruptGuard {
     }
 
     /// Returns whether the run should stop.
-    pub fn should_stop(&self) -> bool {
+    pub(crate) fn should_stop(&self) -> bool {
         STOP.load(Ordering::SeqCst)
     }
 }

@@ -289,7 +289,7 @@ impl Run {
     ///
     /// # Errors
     /// [`storing_error`](Self::storing_error).
-    pub fn if_stored(self) -> Result<Self> {
+    pub(crate) fn if_stored(self) -> Result<Self> {
         self.0.storing_error.clone().map_or(Ok(self), Err)
     }
 
