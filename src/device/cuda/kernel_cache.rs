@@ -10,7 +10,7 @@ use cubecl::config::cache::CacheConfig;
 use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
 
 use super::super::installation::Gpu;
-use super::super::rehearsal::rehearsal;
+use super::super::rehearsal::is_rehearsal;
 use super::user_cache;
 
 /// Makes CubeCL keep its results in the user's cache, in a database for these GPUs. A `cubecl.toml`
@@ -37,7 +37,7 @@ fn folder() -> PathBuf {
 fn name(gpus: &[Gpu]) -> String {
     let mut names = gpus.iter().map(|gpu| gpu.name.as_str()).collect::<Vec<_>>();
     names.dedup();
-    let start = if rehearsal() { "rehearsal " } else { "" };
+    let start = if is_rehearsal() { "rehearsal " } else { "" };
     let all = format!("{start}{}", names.join(" "));
     let letters = all.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' });
     letters.collect::<String>().to_lowercase()
