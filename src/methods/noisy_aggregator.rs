@@ -31,8 +31,8 @@ impl NoisyAggregator {
 
     /// Creates the aggregator of a plan with these stages, at the precision of the plan.
     pub(super) fn from_plan(plan: &Plan, stages: Stages, noise_seed: [u8; 32]) -> Self {
-        let new = Self::new(stages, plan.expected_batch_size(), noise_seed);
-        Self { executor: new.executor.precision(plan.settings().precision), ..new }
+        let aggregator = Self::new(stages, plan.expected_batch_size(), noise_seed);
+        Self { executor: aggregator.executor.precision(plan.settings().precision), ..aggregator }
     }
 
     /// Returns noise multiplier and clip scale of the next step.
