@@ -38,6 +38,7 @@ mod selections;
 mod signal;
 mod statement;
 mod verbs;
+mod warnings;
 
 pub use budget::{BudgetView, budget, remaining};
 pub use cells::Show;
@@ -57,6 +58,7 @@ pub use runs::{
 };
 pub use statement::Statement;
 pub use verbs::last_run;
+pub use warnings::{LearningWarning, WarningKind};
 
 pub use crate::store::{RunState, RunSummary, home, open_ledger};
 
