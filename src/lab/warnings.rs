@@ -20,9 +20,11 @@ const FEATURE_SPAN: f64 = 1_000.0;
 /// Largest norm of the noise of a whole run, relative to that of its largest signal, without a
 /// warning.
 const NOISE_TO_SIGNAL: f64 = 0.25;
-/// Ratio of gradient norms to the clip norm, or of the clip norm to gradient norms, from which a
-/// warning is given. Recommended clip norms below most gradients stay within it.
-const CLIP_MISMATCH: f64 = 10.0;
+/// Ratio of the gradient norms to the clip norm from which a warning is given. A clip norm below
+/// most norms is common, since the learning rate makes up for it.
+const NORMS_TO_CLIP: f64 = 1_000.0;
+/// Ratio of the clip norm to the largest gradient norm from which a warning is given.
+const CLIP_TO_NORMS: f64 = 10.0;
 
 /// Subject of a [`LearningWarning`]; the names are those of the JSON report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -142,7 +144,9 @@ fn one_class(predicted: &[u32], labels: &[u32], names: &[String]) -> Option<Stri
 /// Compares the accuracy with the share of the largest class, with two standard errors.
 fn chance(predicted: &[u32], labels: &[u32], names: &[String]) -> Option<String> {
     let mut counts = vec![0_usize; names.len()];
-    labels.iter().filter_map(|label| counts.get_mut(*label as usize)).for_each(|n| *n += 1);
+    for label in labels {
+        *counts.get_mut(*label as usize)? += 1;
+    }
     let (class, largest) = (0..).zip(&counts).max_by_key(|(_, count)| **count)?;
     let examples = labels.len() as f64;
     let share = *largest as f64 / examples;
@@ -252,14 +256,14 @@ fn clipping(run: &Run, data: &Dataset) -> Option<String> {
     let ClipRule::Flat { max_grad_norm } = run.plan().privacy()?.clip else { return None };
     let norms = GradientNorms::measure(&run.model(), &data.train().take(NORM_EXAMPLES)).ok()?;
     let (low, high) = (norms.quantile(0.1)?, norms.quantile(1.0)?);
-    if low > CLIP_MISMATCH * max_grad_norm {
+    if low > NORMS_TO_CLIP * max_grad_norm {
         return Some(format!(
             "nine of ten gradient norms exceed {}, and the clip norm is {max_grad_norm}: steps are \
              as small as the clip norm. Raise max_grad_norm, or the learning rate with it.",
             RoundedNearest(low)
         ));
     }
-    (high > 0.0 && max_grad_norm > CLIP_MISMATCH * high).then(|| {
+    (high > 0.0 && max_grad_norm > CLIP_TO_NORMS * high).then(|| {
         format!(
             "no gradient norm exceeds {}, and the clip norm is {max_grad_norm}: the noise is {:.0} \
              times as large as it would have to be. Lower max_grad_norm.",
