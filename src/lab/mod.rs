@@ -38,6 +38,7 @@ mod runs;
 mod selections;
 mod signal;
 mod statement;
+mod warnings;
 
 pub use budget::{BudgetView, budget, remaining};
 pub use course::{
@@ -57,6 +58,7 @@ pub use runs::{
     RunList, RunSelector, check_resumes_same_run, checkpoint, remove_checkpoint, remove_run, runs,
 };
 pub use statement::Statement;
+pub use warnings::{LearningWarning, WarningKind};
 
 pub use crate::store::{RunState, RunSummary, home, open_ledger};
 

@@ -74,8 +74,9 @@ impl Plan {
         let run = self.train_with(model, data, &mut LiveRun::new())?;
         if run.is_restored() {
             show::replay(&run);
-            run.warnings().iter().for_each(|warning| show::display(&MimeBundle::prose(warning)));
+            run.warnings().iter().for_each(|text| show::display_note(&MimeBundle::prose(text)));
         }
+        run.learning_warnings(data).iter().for_each(|warning| show::display_note(&warning.bundle()));
         set_last_run(&run);
         Ok(run)
     }

@@ -101,6 +101,14 @@ pub(crate) fn display_value(bundle: &MimeBundle) {
     }
 }
 
+/// Shows a note on what the cell has shown last, which stays its last output: see
+/// [`display_value`].
+pub(crate) fn display_note(bundle: &MimeBundle) {
+    let last = last_cell_output().clone();
+    display(bundle);
+    *last_cell_output() = last;
+}
+
 /// Sends a bundle to the current sink.
 pub(super) fn show(frame: FrameKind<'_>, bundle: &MimeBundle) {
     if let Some(last) = last_cell_output().as_mut().filter(|_| frame.stays) {

@@ -13,8 +13,8 @@ pub struct CurvePoint {
     pub test_accuracy: Option<f64>,
     /// Epsilon spent by this run so far, at the plan's delta; `None` without privacy.
     pub epsilon: Option<f64>,
-    /// L2 norm of the parameters over that of the initial parameters. Runs stored before this was
-    /// recorded have none.
+    /// L2 norm of the parameters over that of the initial parameters, which counts as 5 if it is
+    /// smaller. Runs stored before this was recorded have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub norm_ratio: Option<f64>,
     /// Mean clip threshold of the steps since the last point, for methods that adapt it. Covered by

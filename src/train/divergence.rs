@@ -9,10 +9,13 @@ use crate::nn::Network;
 use crate::privacy::digits::RoundedNearest;
 use crate::train::Curve;
 
-/// A run counts as diverging once the L2 norm of its parameters exceeds the initial norm by this
-/// factor. Runs that learn stay below 5 with the default settings; with a learning rate 1000 times
+/// A run counts as diverging once the L2 norm of its parameters exceeds the initial norm, or
+/// [`LEAST_INITIAL_NORM`], by this factor. Runs that learn stay below 5 with the default settings; with a learning rate 1000 times
 /// too large the first steps exceed 20.
 const LIMIT: f64 = 20.0;
+/// Norm that stands for smaller initial norms. The few parameters of a linear model of a small
+/// table begin near zero and may grow a hundredfold while it learns.
+const LEAST_INITIAL_NORM: f64 = 5.0;
 
 /// A run whose parameters have left the range in which training works.
 ///
@@ -23,7 +26,8 @@ const LIMIT: f64 = 20.0;
 pub struct Divergence {
     /// The first recorded step at which the norm was too large.
     pub step: u64,
-    /// L2 norm of the parameters at that step over that of the initial parameters.
+    /// L2 norm of the parameters at that step over that of the initial parameters, which counts as
+    /// 5 if it is smaller.
     pub norm_ratio: f64,
 }
 
@@ -64,10 +68,10 @@ pub(super) fn l2_norm(network: &Network) -> Result<f64> {
     Ok(norms.into_iter().flatten().map(|norm| f64::from(norm).powi(2)).sum::<f64>().sqrt())
 }
 
-/// Computes the ratio of two norms. An initial norm of zero stands for one; the result is finite,
-/// since JSON has no infinity.
+/// Computes the ratio of a norm to the initial one, or to [`LEAST_INITIAL_NORM`] if that is larger.
+/// The result is finite, since JSON has no infinity.
 pub(super) fn ratio(norm: f64, initial: f64) -> f64 {
-    let ratio = norm / if initial > 0.0 { initial } else { 1.0 };
+    let ratio = norm / initial.max(LEAST_INITIAL_NORM);
     if ratio.is_finite() { ratio } else { f64::MAX }
 }
 
@@ -98,6 +102,6 @@ mod tests {
         assert_eq!((found.step, found.norm_ratio), (2, 45.3));
         assert!(found.to_string().contains("after step 2"), "{found}");
         assert!(found.to_string().contains("45.3 times"), "{found}");
-        assert_eq!((ratio(3.0, 0.0), ratio(f64::INFINITY, 1.0)), (3.0, f64::MAX));
+        assert_eq!((ratio(30.0, 0.0), ratio(30.0, 10.0), ratio(f64::INFINITY, 1.0)), (6.0, 3.0, f64::MAX));
     }
 }

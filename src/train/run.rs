@@ -301,6 +301,25 @@ impl Run {
     pub fn mask(&self) -> Option<Mask> {
         self.0.mask.clone()
     }
+    /// Returns the number of parameters that mask and freezing leave to be trained. Dropping
+    /// leaves out other coordinates in every step, so it does not count.
+    ///
+    /// # Errors
+    /// `Setting` if the frozen parameters are not those of the model.
+    pub fn trained_parameters(&self) -> Result<usize> {
+        let (model, mask) = (self.model(), self.mask());
+        let frozen = match self.plan().freezing() {
+            freezing if freezing.is_empty() => vec![false; model.network().paths().len()],
+            freezing => freezing.frozen_flags(model.network())?,
+        };
+        let parameters = model.network().parameters();
+        let trained = parameters.iter().zip(frozen).filter(|(_, frozen)| !frozen);
+        let count = trained.map(|(parameter, _)| {
+            let kept = mask.as_ref().and_then(|mask| mask.get(&parameter.path));
+            kept.map_or(parameter.len(), |tensor| tensor.kept_count())
+        });
+        Ok(count.sum())
+    }
     /// Returns the coordinates that its steps selected, if gradients were dropped.
     pub fn selection_log(&self) -> Option<SelectionLog> {
         self.0.selection_log.clone()

@@ -52,7 +52,7 @@ impl Case {
 
     /// Returns the case as a row of results without runs.
     pub fn row(&self) -> grid::GridRow {
-        let case = self.train_args().and_then(|args| args.case());
+        let case = self.train_args().and_then(|args| args.case(None));
         grid::GridRow {
             data: self.get("data").unwrap_or_default(),
             model: self.get("model").unwrap_or_default(),

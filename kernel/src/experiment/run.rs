@@ -98,7 +98,8 @@ pub fn groups(experiment: &Experiment, executor: &ExecutorArgs) -> Result<Vec<Gr
         let made = data.and_then(|data| {
             read = Some((first.data.clone(), data.clone()));
             first.untrained(&data, Some(0))?;
-            let case = |&place: &usize| labelled(&experiment.cases[place], &labels);
+            first.note_small_batch(&data);
+            let case = |&place: &usize| labelled(&experiment.cases[place], &labels, &data);
             let cases = places.iter().map(case).collect::<Result<Vec<_>>>()?;
             let cases = grid::Experiment::new(cases).seeds(experiment.seeds);
             let cases = match executor.jobs()? {
@@ -117,8 +118,8 @@ pub fn groups(experiment: &Experiment, executor: &ExecutorArgs) -> Result<Vec<Gr
 pub type GroupOrError = std::result::Result<Group, (Vec<usize>, Error)>;
 
 /// Returns the case with the labels that tables show.
-fn labelled(case: &Case, labels: &[String]) -> Result<grid::Case> {
-    let made = case.train_args()?.case()?;
+fn labelled(case: &Case, labels: &[String], data: &Dataset) -> Result<grid::Case> {
+    let made = case.train_args()?.case(Some(data.train().len()))?;
     Ok(labels.iter().fold(made, |made, name| match case.get(name) {
         Some(value) => made.label(name.clone(), value),
         None => made,

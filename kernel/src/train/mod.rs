@@ -78,7 +78,7 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
     }
     if let Some(examples) = options::non_negative_count("--population", args.population)? {
         let plan = args.plan_for(&Population::with_size(examples))?;
-        args.print_preset()?;
+        args.print_preset(examples)?;
         args.save_plan_if_asked(&plan)?;
         stdout::print_line(&plan.to_string())?;
         return Ok(ExitCode::SUCCESS);
@@ -88,7 +88,7 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
         let model = args.initial_model.untrained_model(&data, args.seed()?)?;
         let plan = args.build_plan(&model, &data)?;
         check_freezing(&plan, &model)?;
-        args.print_preset()?;
+        args.print_preset(data.train().len())?;
         if let Some(first) = args.initial_model.describe_pretraining() {
             eprintln!("{first}");
         }
@@ -117,7 +117,10 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
     if let Some(out) = &args.out {
         export::export_run(out, &run)?;
     }
-    stdout::print_line(&if args.json { report::to_json(&run)? } else { report::to_text(&run)? })?;
+    let warnings = run.learning_warnings(&data);
+    warnings.iter().for_each(|warning| eprintln!("{warning}"));
+    let report = if args.json { report::to_json(&run, &warnings)? } else { report::to_text(&run)? };
+    stdout::print_line(&report)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -140,9 +143,9 @@ impl TrainArgs {
         self.initial_model.check()
     }
 
-    /// Prints the commands' defaults that determine the plan.
-    fn print_preset(&self) -> Result<()> {
-        if let (None, Some(words)) = (&self.file, self.plan.describe_preset()?) {
+    /// Prints the commands' defaults that determine the plan for this number of examples.
+    fn print_preset(&self, examples: usize) -> Result<()> {
+        if let (None, Some(words)) = (&self.file, self.plan.describe_preset(examples)?) {
             eprintln!("{words}");
         }
         Ok(())
@@ -166,12 +169,20 @@ impl TrainArgs {
         start(self) == start(other)
     }
 
-    /// Returns the case of an experiment with these options.
+    /// Prints a note where the default batch size is smaller than usual, because there are few
+    /// examples.
+    pub fn note_small_batch(&self, data: &Dataset) {
+        let note = self.plan.small_batch_note(data.train().len()).filter(|_| self.file.is_none());
+        note.iter().for_each(|note| eprintln!("{note}"));
+    }
+
+    /// Returns the case of an experiment with these options, on this number of training examples
+    /// if it is known.
     ///
     /// # Errors
     /// As [`check`](Self::check).
-    pub fn case(&self) -> Result<Case> {
-        self.plan.case()
+    pub fn case(&self, examples: Option<usize>) -> Result<Case> {
+        self.plan.case(examples)
     }
 
     /// Returns whether there is a training on public data before that of the run.
@@ -225,6 +236,7 @@ impl TrainArgs {
             lab::check_resumes_same_run(id, &plan, &model, data)?;
         }
         note_missing_test_part(data);
+        self.note_small_batch(data);
         let usual = || format!("{}: {} on {}", plan.method(), model.name(), data.name());
         let heading = heading.unwrap_or_else(usual);
         let run = plan.train_with(&model, data, &mut StderrRunObserver::new(heading))?;

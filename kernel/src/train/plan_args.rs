@@ -62,8 +62,20 @@ impl PlanArgs {
     /// # Errors
     /// As [`plan_for_data`](Self::plan_for_data).
     pub fn build_method(&self) -> Result<Box<dyn Method>> {
+        self.method_for(None)
+    }
+
+    /// Returns the method, as [`build_method`](Self::build_method), whose default batch size is
+    /// that for this number of training examples.
+    fn method_for(&self, examples: Option<usize>) -> Result<Box<dyn Method>> {
         let is_sparse = self.mask.given().next().is_some();
-        self.settings.method(if is_sparse { "dp-ssgd" } else { "dp-sgd" })
+        self.settings.method(if is_sparse { "dp-ssgd" } else { "dp-sgd" }, examples)
+    }
+
+    /// Returns a note on the default batch size where it is smaller than usual, because there are
+    /// few examples.
+    pub fn small_batch_note(&self, examples: usize) -> Option<String> {
+        self.settings.small_batch_note(examples)
     }
 
     /// Returns the text of a setting as it was typed, if it was given.
@@ -71,12 +83,13 @@ impl PlanArgs {
         self.settings.text(id)
     }
 
-    /// Returns the commands' defaults that decide the plan, in words.
+    /// Returns the commands' defaults that decide the plan for this number of examples, in words.
     ///
     /// # Errors
     /// As [`build_method`](Self::build_method).
-    pub fn describe_preset(&self) -> Result<Option<String>> {
-        Ok(self.settings.describe_preset(self.build_method()?.descriptor()))
+    pub fn describe_preset(&self, examples: usize) -> Result<Option<String>> {
+        let method = self.build_method()?;
+        Ok(self.settings.describe_preset(method.descriptor(), Some(examples)))
     }
 
     /// Checks everything that needs no data.
@@ -109,13 +122,14 @@ impl PlanArgs {
         self.plan_with(self.mask.within_run()?, population)
     }
 
-    /// Returns the case of an experiment with these options.
+    /// Returns the case of an experiment with these options, on this number of training examples
+    /// if it is known.
     ///
     /// # Errors
     /// As [`plan_for_data`](Self::plan_for_data).
-    pub fn case(&self) -> Result<Case> {
+    pub fn case(&self, examples: Option<usize>) -> Result<Case> {
         self.check()?;
-        let mut method = self.build_method()?;
+        let mut method = self.method_for(examples)?;
         if let Some(dropping) = self.mask.dropping()? {
             method.settings_mut().sparsity.get_or_insert_default().dropping = Some(dropping);
         }
@@ -128,7 +142,7 @@ impl PlanArgs {
 
     /// Returns the plan of one run, or of a private selection.
     fn plan_with(&self, mask: Option<PrePrune>, population: &Population) -> Result<Plan> {
-        let method = self.method_with_sparsity(mask)?;
+        let method = self.method_with_sparsity(mask, population.examples())?;
         let plan = match self.selection.build_selection(&*method, &self.settings)? {
             None => method.plan_for(population),
             Some(selection) => selection.plan_for(population),
@@ -136,9 +150,13 @@ impl PlanArgs {
         plan.map_err(|error| self.settings.refused_preset(error))
     }
 
-    /// Returns the method with all settings.
-    fn method_with_sparsity(&self, mask: Option<PrePrune>) -> Result<Box<dyn Method>> {
-        let mut method = self.build_method()?;
+    /// Returns the method with all settings, for this number of training examples.
+    fn method_with_sparsity(
+        &self,
+        mask: Option<PrePrune>,
+        examples: usize,
+    ) -> Result<Box<dyn Method>> {
+        let mut method = self.method_for(Some(examples))?;
         let dropping = self.mask.dropping()?;
         if mask.is_none() && dropping.is_none() {
             // As in an experiment: without rates, DP-SSGD is DP-SGD and shares its runs.

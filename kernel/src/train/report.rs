@@ -1,5 +1,6 @@
 //! The report of a run: a line of JSON, or words.
 
+use epsilab::lab::LearningWarning;
 use epsilab::privacy::{Badge, NeighbouringRelation};
 use epsilab::train::Run;
 use epsilab::{Error, ErrorKind, Result};
@@ -36,13 +37,16 @@ struct JsonReport<'a> {
     /// Mean clip threshold of a method that adapts it.
     #[serde(skip_serializing_if = "Option::is_none")]
     mean_threshold: Option<f64>,
+    /// Reasons why the run may have learnt nothing.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    warnings: &'a [LearningWarning],
 }
 
-/// Formats the run as one line of JSON.
+/// Formats the run, with its warnings, as one line of JSON.
 ///
 /// # Errors
-/// As [`trained_parameters`].
-pub fn to_json(run: &Run) -> Result<String> {
+/// As [`Run::trained_parameters`].
+pub fn to_json(run: &Run, warnings: &[LearningWarning]) -> Result<String> {
     let (record, plan) = (run.record(), run.plan());
     let (badge, why, epsilon) = match run.badge() {
         Badge::Proved => ("proved", None, record.epsilon),
@@ -60,12 +64,13 @@ pub fn to_json(run: &Run) -> Result<String> {
         noise_multiplier: plan.privacy().map(|privacy| privacy.noise_multiplier),
         steps: record.steps,
         accuracy: record.test_accuracy,
-        trained_parameters: trained_parameters(run)?,
+        trained_parameters: run.trained_parameters()?,
         seconds: record.seconds,
         wait_share: record.waiting_fraction(),
         run: record.label(),
         claimed_epsilon: record.published_claim().map(|claim| claim.epsilon),
         mean_threshold: record.mean_threshold,
+        warnings,
     };
     serde_json::to_string(&report)
         .map_err(|e| Error::new(ErrorKind::Io, "the run as JSON", e.to_string()))
@@ -74,32 +79,12 @@ pub fn to_json(run: &Run) -> Result<String> {
 /// Describes the run in words.
 ///
 /// # Errors
-/// As [`trained_parameters`].
+/// As [`Run::trained_parameters`].
 pub fn to_text(run: &Run) -> Result<String> {
     let again = if run.is_restored() { " (trained before and shown again)" } else { "" };
-    let (trained, all) = (trained_parameters(run)?, run.model().num_parameters());
+    let (trained, all) = (run.trained_parameters()?, run.model().num_parameters());
     let badge = run.badge();
     let caveats: String =
         run.caveats().iter().map(|caveat| format!("caveat: {caveat}\n")).collect();
     Ok(format!("{run}{again}\nguarantee: {badge}\n{caveats}trained parameters: {trained} of {all}"))
-}
-
-/// Returns the number of coordinates that mask and freezing leave. Dropping leaves out others in
-/// every step, so it does not count.
-///
-/// # Errors
-/// Kind `Setting` if the frozen parameters are not those of the model.
-fn trained_parameters(run: &Run) -> Result<usize> {
-    let (model, mask) = (run.model(), run.mask());
-    let frozen = match run.plan().freezing() {
-        freezing if freezing.is_empty() => vec![false; model.network().paths().len()],
-        freezing => freezing.frozen_flags(model.network())?,
-    };
-    let parameters = model.network().parameters();
-    let trained = parameters.iter().zip(frozen).filter(|(_, frozen)| !frozen);
-    let count = trained.map(|(parameter, _)| {
-        let kept = mask.as_ref().and_then(|mask| mask.get(&parameter.path));
-        kept.map_or(parameter.len(), |tensor| tensor.kept_count())
-    });
-    Ok(count.sum())
 }

@@ -34,6 +34,13 @@ fn preset(spec: &SettingSpec) -> Option<&'static str> {
     PRESET.iter().find(|(id, _)| *id == spec.id).map(|(_, value)| *value)
 }
 
+/// Returns the default batch size for this number of training examples, which is public: at most a
+/// quarter of them.
+fn small_batch(default: &str, examples: usize) -> String {
+    let quarter = examples.div_ceil(4).max(1);
+    default.parse().map_or(quarter, |default: usize| default.min(quarter)).to_string()
+}
+
 /// Returns the text for as long as the program runs, which options need.
 fn interned(text: String) -> &'static str {
     static KNOWN: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
@@ -122,32 +129,39 @@ impl SettingArgs {
         method.chain(settings.map(dashed)).collect()
     }
 
-    /// Returns the commands' defaults that decide a run of this method, in words.
-    pub fn describe_preset(&self, descriptor: &MethodDescriptor) -> Option<String> {
+    /// Returns the commands' defaults that decide a run of this method on this number of examples,
+    /// in words.
+    pub fn describe_preset(
+        &self,
+        descriptor: &MethodDescriptor,
+        examples: Option<usize>,
+    ) -> Option<String> {
         let is_decided = |spec: &&SettingSpec| {
             spec.excludes().is_some_and(|other| self.given.contains_key(other))
         };
         let used = specs().filter(|spec| spec.refusal(descriptor).is_none() && !is_decided(spec));
-        let used = used.filter_map(|spec| Some((spec.option(), self.preset(spec)?)));
+        let used = used.filter_map(|spec| Some((spec.option(), self.preset(spec, examples)?)));
         let used: Vec<String> = used.map(|(name, value)| format!("{name} {value}")).collect();
         let used = used.join(", ");
         (!used.is_empty()).then(|| format!("not given, so as in all commands: {used}"))
     }
 
     /// Returns the method with the settings of its plan; `usual` is the method if none is named.
+    /// The default batch size depends on the number of training examples, if it is known.
     ///
     /// # Errors
     /// Kind `Setting` for an unknown method, values that can't be read, settings that the method
     /// does not have, and settings of which one decides the other.
-    pub fn method(&self, usual: &str) -> Result<Box<dyn Method>> {
+    pub fn method(&self, usual: &str, examples: Option<usize>) -> Result<Box<dyn Method>> {
         let mut method = options::find_method(self.method.as_deref().unwrap_or(usual))?;
         let descriptor = method.descriptor();
         for spec in specs().filter(|spec| spec.scope != Scope::Execution) {
             // Methods may have settings of one name.
             let spec = descriptor.own.iter().find(|own| own.id == spec.id).unwrap_or(spec);
             let Some(values) = self.given.get(spec.id) else {
-                if let (Some(value), None) = (self.preset(spec), spec.refusal(descriptor)) {
-                    spec.set(&mut *method, value)?;
+                if let (Some(value), None) = (self.preset(spec, examples), spec.refusal(descriptor))
+                {
+                    spec.set(&mut *method, &value)?;
                 }
                 continue;
             };
@@ -181,7 +195,7 @@ impl SettingArgs {
     /// which nobody typed.
     pub fn refused_preset(&self, error: Error) -> Error {
         let names = |spec: &&SettingSpec| error.what().starts_with(&format!("{} = ", spec.id));
-        match specs().find(names).and_then(|spec| Some((spec, self.preset(spec)?))) {
+        match specs().find(names).and_then(|spec| Some((spec, self.preset(spec, None)?))) {
             Some((spec, value)) => {
                 let fix =
                     format!("{value} is the default: choose another one with {}", dashed(spec));
@@ -194,10 +208,29 @@ impl SettingArgs {
     /// Returns the commands' default of a setting that is not given, unless another one that is
     /// given would contradict it. Epochs are set before steps, which replace them: runs are named
     /// by both.
-    fn preset(&self, spec: &SettingSpec) -> Option<&'static str> {
+    fn preset(&self, spec: &SettingSpec, examples: Option<usize>) -> Option<String> {
         let is_given = |id: &str| self.given.contains_key(id);
         let contradicts = spec.id != "epochs" && spec.excludes().is_some_and(is_given);
-        preset(spec).filter(|_| !is_given(spec.id) && !contradicts)
+        let value = preset(spec).filter(|_| !is_given(spec.id) && !contradicts)?;
+        Some(match examples {
+            Some(examples) if spec.id == "batch_size" => small_batch(value, examples),
+            _ => value.to_owned(),
+        })
+    }
+
+    /// Returns a note on the default batch size where it is smaller than usual, because there are
+    /// few examples.
+    pub fn small_batch_note(&self, examples: usize) -> Option<String> {
+        let spec = specs().find(|spec| spec.id == "batch_size")?;
+        let [usual, used] = [None, Some(examples)].map(|examples| self.preset(spec, examples));
+        let (usual, used) = (usual?, used?);
+        (usual != used).then(|| {
+            format!(
+                "{} {used}: a quarter of the {examples} training examples, instead of the default \
+                 {usual}",
+                dashed(spec)
+            )
+        })
     }
 
     fn check_exclusive(&self, spec: &SettingSpec) -> Result<()> {
@@ -272,13 +305,13 @@ mod tests {
     fn a_registered_method_and_its_settings_are_options_of_the_commands() {
         register(&OUTSIDE).expect("names of its own");
         let args = typed(&["--method", "outside", "--turns", "3", "--sigma", "1"]);
-        let method = args.method("dp-sgd").expect("a method");
+        let method = args.method("dp-sgd", None).expect("a method");
         let own = Builder::from(Outside { turns: 3 }).settings().clone();
         assert_eq!(method.descriptor().name, "outside");
         assert_eq!(method.settings().learning_rate, own.learning_rate);
         let mut help = SettingArgs::augment_args(Command::new("train"));
         assert!(help.render_long_help().to_string().contains("Of outside: Turns of a step"));
-        let other = typed(&["--turns", "3"]).method("dp-sgd").unwrap_err();
+        let other = typed(&["--turns", "3"]).method("dp-sgd", None).unwrap_err();
         assert!(other.to_string().contains("--turns = 3"), "{other}");
     }
 
@@ -286,8 +319,8 @@ mod tests {
     fn the_commands_defaults_give_way_to_what_is_given_or_decided() {
         let preset = |words: &[&str]| {
             let args = typed(words);
-            let method = args.method("dp-sgd").expect("a method");
-            args.describe_preset(method.descriptor()).unwrap_or_default()
+            let method = args.method("dp-sgd", None).expect("a method");
+            args.describe_preset(method.descriptor(), None).unwrap_or_default()
         };
         let all = "batch-size 1024, epochs 8, epsilon 3, clip 0.1";
         assert!(preset(&[]).ends_with(all), "{}", preset(&[]));
@@ -295,11 +328,18 @@ mod tests {
         assert_eq!(given, "");
         assert!(preset(&["--method", "non-private"]).ends_with("batch-size 1024, epochs 8"));
         // They reach the method.
-        let method = typed(&[]).method("dp-sgd").expect("a method");
+        let method = typed(&[]).method("dp-sgd", None).expect("a method");
         let plan = method.plan_for(&Population::with_size(60_000)).expect("a plan");
         let target = plan.privacy().and_then(|privacy| privacy.target);
         assert_eq!((plan.expected_batch_size(), target), (1024, Some(Epsilon(3.0))));
-        let both = typed(&["--epochs", "1", "--steps", "3"]).method("dp-sgd").unwrap_err();
+        let small = typed(&[]).method("dp-sgd", Some(798)).expect("a method");
+        let plan = small.plan_for(&Population::with_size(798)).expect("a plan");
+        assert_eq!(plan.expected_batch_size(), 200);
+        let note = typed(&[]).small_batch_note(798).unwrap_or_default();
+        assert!(note.starts_with("--batch-size 200"), "{note}");
+        assert_eq!(typed(&["--batch", "9"]).small_batch_note(798), None);
+        assert_eq!(typed(&[]).small_batch_note(4096), None);
+        let both = typed(&["--epochs", "1", "--steps", "3"]).method("dp-sgd", None).unwrap_err();
         assert!(both.to_string().contains("--epochs and --steps"), "{both}");
         let error = Error::setting("batch_size", 1024, "too large");
         let refused = typed(&[]).refused_preset(error).to_string();
