@@ -180,10 +180,10 @@ impl std::error::Error for Error {
 impl From<privacy::Error> for Error {
     fn from(error: privacy::Error) -> Self {
         let source = std::error::Error::source(&error);
-        if let Some(own) = source.and_then(|source| source.downcast_ref::<Self>())
-            && own.to_string() == error.to_string()
+        if let Some(inner) = source.and_then(|source| source.downcast_ref::<Self>())
+            && inner.to_string() == error.to_string()
         {
-            return own.clone();
+            return inner.clone();
         }
         let kind = match error.kind() {
             privacy::ErrorKind::Setting => ErrorKind::Setting,

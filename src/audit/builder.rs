@@ -91,12 +91,12 @@ impl Audit {
     /// the release of a mask by DP-SNIP is audited by
     /// [`by_name`](super::by_name) as `dp-snip`.
     pub fn for_plan(plan: &Plan) -> Self {
-        let own = plan.clone();
+        let plan_copy = plan.clone();
         Self {
             name: plan.method().to_owned(),
             plan: plan.clone(),
             audited: AuditedRelease::TrainingSteps,
-            mechanism: Arc::new(move |seed| own.mechanism(seed)),
+            mechanism: Arc::new(move |seed| plan_copy.mechanism(seed)),
             is_plan_mechanism: true,
             observes_selections: plan.sparsity().is_some(),
             trials: 20_000,

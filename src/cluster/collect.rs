@@ -26,10 +26,10 @@ impl ClusterSession<'_> {
     pub(super) fn collect(&self) -> Result<GridResult> {
         let status = self.status()?;
         self.close()?;
-        let words: HashMap<&str, &RunStatus> =
+        let status_of_run: HashMap<&str, &RunStatus> =
             status.runs.iter().map(|(id, status)| (id.as_str(), status)).collect();
         let missing = |id: &str| {
-            let why = match words.get(id) {
+            let why = match status_of_run.get(id) {
                 Some(RunStatus::Failed(why)) => why.replace('\n', " "),
                 Some(RunStatus::Running) => "it is running".to_owned(),
                 Some(RunStatus::Waiting) => "it waits for its turn".to_owned(),

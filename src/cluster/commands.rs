@@ -64,8 +64,8 @@ fn text(command: &mut Command, doing: &str, fix: &str) -> Result<String> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
-    let why = if said.is_empty() { format!("it ended with {}", output.status) } else { said };
+    let stderr = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+    let why = if stderr.is_empty() { format!("it ended with {}", output.status) } else { stderr };
     Err(Error::new(ErrorKind::Setting, format!("Slurm refuses {doing}"), why).fix(fix))
 }
 
@@ -96,9 +96,9 @@ pub(super) trait BatchSystem: std::fmt::Debug {
 
 /// Returns the number of a job in the answer of `sbatch --parsable`: the last line of the form `N`
 /// or `N;cluster`. Sites print banners before it.
-fn number_of_job(said: &str) -> Option<u64> {
+fn number_of_job(stdout: &str) -> Option<u64> {
     let number = |line: &str| line.trim().split(';').next()?.parse().ok();
-    said.lines().rev().find_map(number)
+    stdout.lines().rev().find_map(number)
 }
 
 /// The commands of Slurm.
@@ -132,10 +132,10 @@ impl BatchSystem for SlurmCommands {
     }
 
     fn submit(&self, script: &Path, _array: &JobArray) -> Result<u64> {
-        let said =
+        let stdout =
             text(Command::new("sbatch").arg("--parsable").arg(script), "the job", OTHER_SETTINGS)?;
-        number_of_job(&said).ok_or_else(|| {
-            let why = format!("{:?} is no number of a job", said.trim());
+        number_of_job(&stdout).ok_or_else(|| {
+            let why = format!("{:?} is no number of a job", stdout.trim());
             Error::new(ErrorKind::Io, "the answer of sbatch", why).fix("look with squeue")
         })
     }

@@ -226,11 +226,11 @@ impl GridFolder {
             let why = "it was withdrawn and is not charged any more";
             return Err(Error::new(ErrorKind::Setting, what, why).fix("submit the grid again"));
         }
-        let own = self.path.join("began").join(format!("{attempt}.{}", host::unique_id()?));
-        write_synced(&own, note.as_bytes())?;
+        let own_path = self.path.join("began").join(format!("{attempt}.{}", host::unique_id()?));
+        write_synced(&own_path, note.as_bytes())?;
         let notes = list(&self.path.join("began"))?;
         let is_other =
-            |path: &&PathBuf| **path != own && attempt_of(path).as_deref() == Some(attempt);
+            |path: &&PathBuf| **path != own_path && attempt_of(path).as_deref() == Some(attempt);
         let read = |path: &PathBuf| {
             fs::read_to_string(path)
                 .map_err(|e| Error::io(format!("reading {}", path.display()), &e))
@@ -262,14 +262,14 @@ impl GridFolder {
     ///
     /// # Errors
     /// `Io` if the file system does not say who has it.
-    fn claim(&self, attempt: &str, by: Holder) -> Result<Holder> {
+    fn claim(&self, attempt: &str, claimant: Holder) -> Result<Holder> {
         let claim = self.path.join("claims").join(attempt);
         let part = claim.with_file_name(format!("{attempt}.{}", host::unique_id()?));
         let failed = |e: std::io::Error| Error::io(format!("claiming {}", claim.display()), &e);
         fs::create_dir(&part).map_err(failed)?;
-        write_synced(&part.join(by.file()), b"")?;
+        write_synced(&part.join(claimant.file()), b"")?;
         match rename_if_absent(&part, &claim) {
-            Ok(true) => return sync_parent_dir(&claim).map(|()| by).map_err(failed),
+            Ok(true) => return sync_parent_dir(&claim).map(|()| claimant).map_err(failed),
             moved => {
                 let _ = fs::remove_dir_all(&part);
                 moved.map_err(failed)?;

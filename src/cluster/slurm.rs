@@ -150,12 +150,13 @@ impl Slurm {
 
     /// Refuses a time limit at which tasks would be asked to stop before they have trained.
     fn check_time(&self) -> Result<()> {
-        let own = self.options.iter().filter(|(name, _)| *name == "time").map(|(_, limit)| limit);
-        let own = own.map(String::as_str);
+        let given = self.options.iter().filter(|(name, _)| *name == "time").map(|(_, limit)| limit);
+        let given = given.map(String::as_str);
         let further = self.sbatch.iter().filter_map(|option| {
             option.strip_prefix("--time=").or_else(|| option.strip_prefix("-t")).map(str::trim)
         });
-        match own.chain(further).find(|limit| seconds(limit).is_some_and(|s| s <= SHORTEST_TIME)) {
+        match given.chain(further).find(|limit| seconds(limit).is_some_and(|s| s <= SHORTEST_TIME))
+        {
             None => Ok(()),
             Some(limit) => {
                 let why = format!(
@@ -195,8 +196,8 @@ impl Slurm {
         let logs = folder.path().join("logs").display().to_string().replace('%', "%%");
         let logs = format!("{logs}/%A_%a.txt");
         let mut text = String::from("#!/bin/bash\n");
-        let mut line = |words: &str| {
-            let _ = writeln!(text, "#SBATCH {words}");
+        let mut line = |directive: &str| {
+            let _ = writeln!(text, "#SBATCH {directive}");
         };
         line(&format!("--job-name={}", array.name));
         line(&format!("--array=0-{}{limit}", array.tasks - 1));

@@ -41,8 +41,8 @@ pub struct WorkerSummary {
 /// submitted; `Setting` if another version wrote the tickets; `Device` if the device that they ask
 /// for can't be used. Nothing is trained then, and the submitter is told.
 pub fn run_worker(tickets: &Path, index: usize) -> Result<WorkerSummary> {
-    let listening = InterruptGuard::start();
-    work_until(tickets, index, &|| listening.should_stop())
+    let interrupt_guard = InterruptGuard::start();
+    work_until(tickets, index, &|| interrupt_guard.should_stop())
 }
 
 /// Same as [`run_worker`], but stops between two tickets once `is_stopped` returns true.
@@ -138,12 +138,12 @@ fn run_ticket(
     }
     // Before it is begun, so that the charge of a run that can't be trained here can be taken back.
     plan.descriptor()?;
-    let place = plan.resolve_device()?;
-    let here = format!("{place} {}", cpu_fingerprint());
+    let device = plan.resolve_device()?;
+    let here = format!("{device} {}", cpu_fingerprint());
     let others = folder.begin_attempt(attempt, &here)?;
     // Steps of another process are taken again with the same noise. Elsewhere than on a CPU of the
     // same kind they are rounded differently, which the statement of the run says.
-    let differs = |note: &String| !place.is_cpu() || *note != here;
+    let differs = |note: &String| !device.is_cpu() || *note != here;
     let other_bits = others.iter().any(differs);
     let aside = folder.new_conflict_path(attempt)?;
     let grant = runs::PrechargedAttempt { inexact_repeat: other_bits, conflict_path: &aside };

@@ -65,8 +65,8 @@ pub fn csv(path: impl AsRef<Path>, label: &str) -> Result<Dataset> {
     while let Some((line, record)) = records.next(x.len())? {
         for (column, cell) in record.iter().map(str::trim).enumerate() {
             let refuse = |why: &str, fix: &str| -> Result<Dataset> {
-                let place = format!("line {line}, column `{}`", columns[column]);
-                Err(corrupt(path, format!("{place}: {why}")).fix(fix))
+                let position = format!("line {line}, column `{}`", columns[column]);
+                Err(corrupt(path, format!("{position}: {why}")).fix(fix))
             };
             if cell.is_empty() {
                 let fix = "fill missing values in, or leave such rows out, before reading";

@@ -32,7 +32,7 @@ pub(super) fn run(
         SchedulerAction::Wait | SchedulerAction::Finish => return Ok(false),
     };
     let split = split()?;
-    split.description.iter().for_each(|words| scheduler.note(words));
+    split.description.iter().for_each(|description| scheduler.note(description));
     let site = JobContext { store, ledger: scheduler.ledgers.ledger()?, data: scheduler.data };
     match &split.jobs[..] {
         [] | [_] => run_sequentially(scheduler, &site, first),
@@ -129,7 +129,7 @@ fn run_in_parallel(
             let Ok((job, message)) = receiver.recv() else { break };
             let Some(work) = slots[job].work.clone() else { continue };
             match message {
-                Message::Event(said) => scheduler.handle_event(&work, said),
+                Message::Event(event) => scheduler.handle_event(&work, event),
                 Message::Finished(run, seconds) => {
                     slots[job].work = None;
                     match scheduler.complete(&work, run, seconds) {
@@ -211,8 +211,8 @@ impl Relay<'_> {
 }
 
 impl Observer for Relay<'_> {
-    fn on_note(&mut self, words: &str) {
-        (self.0)(RunEvent::Note(words.to_owned()));
+    fn on_note(&mut self, text: &str) {
+        (self.0)(RunEvent::Note(text.to_owned()));
     }
     fn on_start(&mut self, progress: &Progress<'_>) {
         self.step(progress);

@@ -44,11 +44,11 @@ pub(super) fn run_with_allocation(
     observer: &mut dyn GridObserver,
     split: impl FnOnce(&Experiment, &[Result<Plan>], &Model, &Dataset) -> Result<JobAllocation>,
 ) -> Result<GridResult> {
-    let listening = InterruptGuard::start();
+    let interrupt_guard = InterruptGuard::start();
     let first = build.model(0)?;
     let plans = experiment.plan_cells(&first, data)?;
     let queue = RunQueue::new(experiment, build, data, &plans);
-    let mut scheduler = GridScheduler::new(queue, store, observer, &listening)?;
+    let mut scheduler = GridScheduler::new(queue, store, observer, &interrupt_guard)?;
     scheduler.note(&format!("ledger {}", scheduler.ledgers.describe_ledger()));
     let interrupted = jobs::run(&mut scheduler, store, || split(experiment, &plans, &first, data))?;
     scheduler.into_result(store, first.name(), interrupted)
@@ -66,12 +66,12 @@ pub(crate) fn from_store(
     store: &RunStore,
     missing: &dyn Fn(&str) -> Error,
 ) -> Result<GridResult> {
-    let listening = InterruptGuard::start();
+    let interrupt_guard = InterruptGuard::start();
     let first = build.model(0)?;
     let plans = experiment.plan_cells(&first, data)?;
     let mut observer = NoopGridObserver;
     let queue = RunQueue::new(experiment, build, data, &plans);
-    let mut scheduler = GridScheduler::new(queue, store, &mut observer, &listening)?;
+    let mut scheduler = GridScheduler::new(queue, store, &mut observer, &interrupt_guard)?;
     let interrupted = loop {
         match scheduler.next_action()? {
             SchedulerAction::Train(work) => {
@@ -174,7 +174,7 @@ impl<'a> GridScheduler<'a> {
         queue: RunQueue<'a>,
         store: &'a RunStore,
         observer: &'a mut dyn GridObserver,
-        listening: &'a InterruptGuard,
+        interrupt: &'a InterruptGuard,
     ) -> Result<Self> {
         let RunQueue { experiment, data, plans, .. } = queue;
         let possible = plans.iter().filter(|plan| plan.is_ok()).count();
@@ -185,7 +185,7 @@ impl<'a> GridScheduler<'a> {
             queue,
             data,
             observer,
-            interrupt: listening,
+            interrupt,
             errors: BTreeMap::new(),
             completed: 0,
             total: possible * experiment.seeds as usize,
@@ -249,9 +249,9 @@ impl<'a> GridScheduler<'a> {
                 }
                 Ok(Some(run)) => {
                     // Hundreds of runs may have the same warning: it is shown once.
-                    for words in run.warnings() {
-                        if self.shown_warnings.insert(words.clone()) {
-                            self.handle_event(&work, RunEvent::Note(words.clone()));
+                    for warning in run.warnings() {
+                        if self.shown_warnings.insert(warning.clone()) {
+                            self.handle_event(&work, RunEvent::Note(warning.clone()));
                         }
                     }
                     self.record_success(&work, &run);
@@ -262,11 +262,11 @@ impl<'a> GridScheduler<'a> {
     }
 
     /// Handles a report of a run that is being trained.
-    pub(super) fn handle_event(&mut self, work: &RunRequest, said: RunEvent) {
-        match said {
-            RunEvent::Note(words) => {
+    pub(super) fn handle_event(&mut self, work: &RunRequest, event: RunEvent) {
+        match event {
+            RunEvent::Note(note) => {
                 let cell = describe_cell(&self.cells[work.cell_index]);
-                self.observer.on_note(&format!("{cell}, seed {}: {words}", work.seed));
+                self.observer.on_note(&format!("{cell}, seed {}: {note}", work.seed));
             }
             RunEvent::Step(step, steps) => {
                 let (progress, observer) = self.progress(work.cell_index, work.seed, step, steps);
@@ -277,8 +277,8 @@ impl<'a> GridScheduler<'a> {
     }
 
     /// Passes a remark about the grid as a whole to the observer.
-    pub(super) fn note(&mut self, words: &str) {
-        self.observer.on_note(words);
+    pub(super) fn note(&mut self, text: &str) {
+        self.observer.on_note(text);
     }
 
     /// Handles the end of a training. Returns whether the grid goes on: not after an interrupt.
@@ -320,8 +320,8 @@ impl<'a> GridScheduler<'a> {
         self.completed += 1;
         let summary = to_cell_run(work.seed, run, self.data.test().len());
         let runs = &mut self.cells[work.cell_index].runs;
-        let place = runs.partition_point(|other| other.seed < work.seed);
-        runs.insert(place, summary.clone());
+        let position = runs.partition_point(|other| other.seed < work.seed);
+        runs.insert(position, summary.clone());
         let (progress, observer) = self.progress(work.cell_index, work.seed, 0, 0);
         observer.on_run_end(&progress, Ok(&summary));
     }

@@ -37,12 +37,12 @@ pub(super) fn seed_noise_by_group(result: &Inner) -> Vec<Pool> {
         };
         !(0..all.len()).any(inside)
     };
-    let told = (0..all.len()).filter(|&at| alone(at));
+    let distinct = (0..all.len()).filter(|&at| alone(at));
     let name = |cells: &[CellResult]| {
         let at = if are_single { String::new() } else { heading_suffix(cells.iter()) };
         format!("{}{at}", cells[0].method)
     };
-    told.filter_map(|at| pool(name(all[at]), all[at], result.seeds)).collect()
+    distinct.filter_map(|at| pool(name(all[at]), all[at], result.seeds)).collect()
 }
 
 fn ids(cells: &[CellResult]) -> impl Iterator<Item = &str> {
@@ -61,11 +61,11 @@ fn pool(name: String, cells: &[CellResult], seeds: u64) -> Option<Pool> {
 pub(super) fn notes(result: &Inner) -> Vec<String> {
     let pools = seed_noise_by_group(result);
     if pools.is_empty() {
-        let words = match result.seeds {
+        let note = match result.seeds {
             1 => "One seed says nothing about noise: use several before you compare cells.",
             _ => "No cell has two finished runs yet, so nothing is known about noise.",
         };
-        return vec![words.into()];
+        return vec![note.into()];
     }
     let mut notes: Vec<String> = match pools.as_slice() {
         [only] => vec![format!("Differences{}", only.words())],

@@ -189,15 +189,15 @@ shown_as_text!(Coverage::NotCovered, [MembershipReport]);
 
 /// Returns the description of the data, with examples.
 fn data_bundle(data: &Dataset) -> MimeBundle {
-    let words = format!("{data}\n{}", data.source());
-    let about = || MimeBundle::prose(&words).with_coverage(Coverage::Public);
+    let description = format!("{data}\n{}", data.source());
+    let about = || MimeBundle::prose(&description).with_coverage(Coverage::Public);
     let shown = if data.vocabulary().is_some() { 12 } else { 40 };
     match figures::examples(data, shown) {
         Ok(figure) => match figure.bundle() {
             all if all.coverage == Coverage::NotCovered => all.with_covered_part(about()),
             all => all,
         },
-        Err(error) => MimeBundle::prose(format!("{words}\nNo examples are shown: {error}")),
+        Err(error) => MimeBundle::prose(format!("{description}\nNo examples are shown: {error}")),
     }
 }
 
@@ -221,8 +221,9 @@ pub(super) fn model_table(model: &Model) -> Table {
     let how = AutoExecutor::default().norm_methods(model.network());
     let norms = |layer: &str| {
         let prefix = format!("{layer}.");
-        let own = parameters.iter().zip(&how).filter(|(p, _)| p.path.starts_with(&prefix));
-        own.max_by_key(|(p, _)| p.len()).map_or("-", |(_, how)| how)
+        let layer_parameters =
+            parameters.iter().zip(&how).filter(|(p, _)| p.path.starts_with(&prefix));
+        layer_parameters.max_by_key(|(p, _)| p.len()).map_or("-", |(_, how)| how)
     };
     let rows = model.layers().into_iter().map(|layer| {
         let (count, norms) = match layer.parameters {

@@ -53,18 +53,18 @@ impl Preview {
         add(&mut rows, "optimizer", format!("{optimizer}, learning rate {rate}"));
         if let Some(selection) = plan.selection() {
             let candidates = format::pluralise(selection.candidates().len(), "candidate");
-            let words = format!(
+            let description = format!(
                 "the best of a random number of trials ({}) of {candidates}; this is the first \
                  candidate, and epsilon is for all trials together",
                 selection.trials()
             );
-            add(&mut rows, "private selection", words);
+            add(&mut rows, "private selection", description);
         }
         post_processing(plan, &mut rows);
         let mut warnings = Vec::new();
         if with_device {
             match plan.resolve_device() {
-                Ok(place) => add(&mut rows, "device", place.describe()),
+                Ok(device) => add(&mut rows, "device", device.describe()),
                 Err(error) => warnings.push(format!("training will be refused: {error}")),
             }
         }
@@ -81,8 +81,12 @@ impl Preview {
                 None => sigma,
             };
             let noise = privacy.clip.noise_std(of_sum);
-            let own = plan.descriptor()?.bound_description;
-            add(&mut rows, "clip", own(plan).unwrap_or_else(|| privacy.clip.to_string()));
+            let describe_bound = plan.descriptor()?.bound_description;
+            add(
+                &mut rows,
+                "clip",
+                describe_bound(plan).unwrap_or_else(|| privacy.clip.to_string()),
+            );
             add_some(&mut rows, "clip norm", privacy.quantile.as_ref());
             // As events and statements write it: never more noise than there is.
             add(&mut rows, "noise multiplier", RoundedDown(privacy.noise_multiplier));
@@ -139,9 +143,9 @@ impl Preview {
                 }
                 // Training this plan would fail with this error.
                 Err(error) if error.kind() == ErrorKind::Ledger => {
-                    let said = error.to_string();
-                    let said = said.lines().next().unwrap_or_default();
-                    warnings.push(format!("over budget, training will be refused: {said}"));
+                    let message = error.to_string();
+                    let message = message.lines().next().unwrap_or_default();
+                    warnings.push(format!("over budget, training will be refused: {message}"));
                     warnings.push(format!("to stay in it: {}", error.advice()));
                 }
                 Err(error) => return Err(error),
@@ -162,8 +166,8 @@ impl Preview {
         match &self.private_note {
             None => public.bundle(),
             Some(note) => {
-                let whole = public.clone().row(["note", note]).coverage(Coverage::NotCovered);
-                whole.bundle().with_covered_part(public.bundle())
+                let complete = public.clone().row(["note", note]).coverage(Coverage::NotCovered);
+                complete.bundle().with_covered_part(public.bundle())
             }
         }
     }
@@ -242,14 +246,14 @@ fn epsilon_rows(plan: &Plan, spent: &PrivacyCost, delta: Delta, rows: &mut Rows)
     add(rows, format!("epsilon at delta {}", format::delta(delta.0)), epsilon);
     let releases = plan.releases_after(plan.steps());
     let others = compare_accountants(&releases, delta, plan.neighbouring());
-    let others = others.iter().filter(|answer| answer.accountant != spent.accountant);
-    let told = others.filter_map(|answer| {
-        let epsilon = format::eps(answer.cost.as_ref().ok()?.epsilon);
-        let name = &answer.accountant;
-        let doubt = if answer.approximate { " (approximate)" } else { "" };
+    let others = others.iter().filter(|result| result.accountant != spent.accountant);
+    let results = others.filter_map(|result| {
+        let epsilon = format::eps(result.cost.as_ref().ok()?.epsilon);
+        let name = &result.accountant;
+        let doubt = if result.approximate { " (approximate)" } else { "" };
         Some(format!("{name} {epsilon}{doubt}"))
     });
-    add(rows, "by other accountants", told.collect::<Vec<_>>().join(", "));
+    add(rows, "by other accountants", results.collect::<Vec<_>>().join(", "));
 }
 
 impl fmt::Display for Preview {

@@ -71,8 +71,8 @@ impl<S: MethodSettings> Default for Builder<S> {
 
 impl<S: MethodSettings> From<S> for Builder<S> {
     /// Creates the method with its defaults and these settings of its own.
-    fn from(own: S) -> Self {
-        Self { own, ..Self::new() }
+    fn from(method_settings: S) -> Self {
+        Self { own: method_settings, ..Self::new() }
     }
 }
 

@@ -62,8 +62,8 @@ mod tests {
     struct Noted(Vec<String>);
 
     impl Observer for Noted {
-        fn on_note(&mut self, words: &str) {
-            self.0.push(words.to_owned());
+        fn on_note(&mut self, text: &str) {
+            self.0.push(text.to_owned());
         }
     }
 

@@ -59,9 +59,9 @@ impl RunSnapshot {
 
     /// Formats the progress in steps: `step 120 of 879`.
     fn steps_text(&self) -> String {
-        let whole = |steps: f64| format::fixed(steps, 0);
-        let of = (self.total_steps > 0.0).then(|| format!(" of {}", whole(self.total_steps)));
-        format!("step {}{}", whole(self.step()), of.unwrap_or_default())
+        let text = |steps: f64| format::fixed(steps, 0);
+        let total = (self.total_steps > 0.0).then(|| format!(" of {}", text(self.total_steps)));
+        format!("step {}{}", text(self.step()), total.unwrap_or_default())
     }
 
     /// Formats the times as `12 s elapsed, 10 steps/s, about 1 min 16 s left`; empty if no time is

@@ -209,10 +209,10 @@ impl RunStore {
         let mask =
             if pruned { Some(files.required_path(MASK)?) } else { files.verified_path(MASK)? };
         let mask = mask.map(Mask::load).transpose()?;
-        let touched =
+        let selection_log =
             files.verified_path(TOUCHED)?.map(|path| run_files::read_json(&path)).transpose()?;
         let warnings = Vec::from_iter(claimed_epsilon::reconcile_epsilon(&mut record));
-        Ok(Some(Run::new(record, model, mask, touched).restored(warnings)))
+        Ok(Some(Run::new(record, model, mask, selection_log).restored(warnings)))
     }
 
     /// Returns a finished run that is stored, to be shown instead of trained.
@@ -284,8 +284,8 @@ impl RunStore {
         if let Some(mask) = run.mask() {
             mask.save(draft.path(MASK))?;
         }
-        if let Some(touched) = run.selection_log() {
-            let text = serde_json::to_string(&touched).map_err(|e| {
+        if let Some(selection_log) = run.selection_log() {
+            let text = serde_json::to_string(&selection_log).map_err(|e| {
                 Error::new(ErrorKind::Io, "what a run touched, as JSON", e.to_string())
             })?;
             draft.write(TOUCHED, text)?;

@@ -68,9 +68,9 @@ impl Rendezvous {
         self.folder.join(name)
     }
 
-    fn send(&self, name: &str, words: &str) -> io::Result<()> {
+    fn send(&self, name: &str, text: &str) -> io::Result<()> {
         let part = self.path(&format!("{name}.part"));
-        fs::write(&part, words)?;
+        fs::write(&part, text)?;
         fs::rename(part, self.path(name))
     }
 
@@ -80,7 +80,7 @@ impl Rendezvous {
             // Listing a folder makes network file systems look at it again.
             let _ = fs::read_dir(&self.folder).map(Iterator::count);
             match fs::read_to_string(self.path(name)) {
-                Ok(words) => return Ok(words),
+                Ok(text) => return Ok(text),
                 Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
                 Err(_) if Instant::now() > self.until => {
                     let why = "the other machine does not answer: run the same command there at \

@@ -51,7 +51,7 @@ impl<M: Method + Clone + 'static> Tuning<M> {
                 "give other data, for instance drawn ones: data::drawn_digits(60_000, 5_000, 2)?",
             ));
         }
-        let _listening = InterruptGuard::start();
+        let _interrupt_guard = InterruptGuard::start();
         let model = make(on)?;
         let mut live = LiveTuning::default();
         let mut search =

@@ -49,8 +49,8 @@ pub struct OneRunAudit {
 impl OneRunAudit {
     /// Creates the audit of a run of this plan.
     pub fn for_plan(plan: &Plan) -> Self {
-        let own = plan.clone();
-        let mechanism: MechanismFactory = Arc::new(move |seed| own.mechanism(seed));
+        let plan_copy = plan.clone();
+        let mechanism: MechanismFactory = Arc::new(move |seed| plan_copy.mechanism(seed));
         Self { plan: plan.clone(), mechanism, canaries: None, guesses: None, seed: 0 }
     }
 
@@ -169,14 +169,14 @@ impl OneRunAudit {
         let of_coordinates = seeds.mask_seeds();
         let mask =
             TrainedCoordinates::prepare_mask(plan.sparsity(), model, all, of_coordinates.mask)?;
-        let of = CoordinateConfig {
+        let config = CoordinateConfig {
             freezing: plan.freezing(),
             sparsity: plan.sparsity(),
             steps: plan.steps(),
             study_seed: Some(self.seed),
             run: "audit",
         };
-        let mut coordinates = TrainedCoordinates::new(of, model, all, mask, &of_coordinates)?;
+        let mut coordinates = TrainedCoordinates::new(config, model, all, mask, &of_coordinates)?;
         let mut network = coordinates.initial_network(model)?;
         let mut mechanism = (self.mechanism)(seeds.noise)?;
         let mut optimizer =

@@ -138,17 +138,17 @@ impl Dataset {
 
     /// Returns the data set of these attributes and checked parts.
     pub(super) fn from_attributes(
-        of: Attributes,
+        attributes: Attributes,
         train: Examples,
         test: Examples,
         vocabulary: Option<Vocabulary>,
     ) -> Self {
-        Self::from_parts(of.about, train, test).map_inner(|inner| {
+        Self::from_parts(attributes.about, train, test).map_inner(|inner| {
             inner.vocabulary = vocabulary;
-            inner.hash = OnceLock::from(of.hash);
-            inner.split_key = of.cuts;
-            inner.test_hash = OnceLock::from(of.test_hash);
-            inner.origin = Origin::Given(of.origin);
+            inner.hash = OnceLock::from(attributes.hash);
+            inner.split_key = attributes.cuts;
+            inner.test_hash = OnceLock::from(attributes.test_hash);
+            inner.origin = Origin::Given(attributes.origin);
         })
     }
 

@@ -38,8 +38,8 @@ impl ImageFiles {
     /// One error for all images that can't be used.
     pub(super) fn open(places: Vec<ImageLocation>, form: ImageOptions) -> Result<Self> {
         let (all, progress) = (places.len(), ProgressPrinter::new("images checked", places.len()));
-        let open = |place| {
-            let file = ImageFile::open(place);
+        let open = |location| {
+            let file = ImageFile::open(location);
             progress.increment();
             file.map_or_else(Either::Right, |file| Either::Left(Arc::new(file)))
         };
@@ -157,10 +157,10 @@ pub(in crate::data) fn gather(
 
 impl ImageFile {
     /// Hashes and decodes an image once: only decoding shows whether it is complete.
-    fn open(place: ImageLocation) -> Result<Self> {
-        let bytes = place.read()?;
-        decode(&bytes).map_err(|what| unusable(&place, what))?;
-        Ok(Self { digest: Sha256::digest(&bytes).into(), place })
+    fn open(location: ImageLocation) -> Result<Self> {
+        let bytes = location.read()?;
+        decode(&bytes).map_err(|what| unusable(&location, what))?;
+        Ok(Self { digest: Sha256::digest(&bytes).into(), place: location })
     }
 
     /// Decodes the pixels, if the file is what it was when it was opened.
@@ -176,7 +176,7 @@ impl ImageFile {
     }
 }
 
-fn unusable(place: &ImageLocation, what: String) -> Error {
+fn unusable(location: &ImageLocation, what: String) -> Error {
     let fix = "replace or remove this file: it must be a sound JPEG, PNG or WebP image";
-    place.corrupt(what).fix(fix)
+    location.corrupt(what).fix(fix)
 }

@@ -44,13 +44,13 @@ pub fn text_csv(
         let why = "at least one column must hold the text";
         return Err(Error::setting("text", "[]", why).fix("for instance &[\"title\", \"body\"]"));
     }
-    let place = |name: &&str| {
+    let position_of = |name: &&str| {
         columns.iter().position(|column| column == *name).ok_or_else(|| {
             let why = format!("there is no such column; there are {}", columns.join(", "));
             Error::setting("text", format!("`{name}`"), why).fix("give columns of the header")
         })
     };
-    let text_columns = text.iter().map(place).collect::<Result<Vec<usize>>>()?;
+    let text_columns = text.iter().map(position_of).collect::<Result<Vec<usize>>>()?;
 
     let (mut features, mut labels) = (Vec::new(), Labels::default());
     while let Some((line, record)) = records.next(features.len())? {

@@ -16,11 +16,11 @@ impl GatherWindow {
     /// Returns the range of each piece in the chunk that contains all pieces, one after the other.
     pub(super) fn range_offsets(&self) -> Vec<Range<usize>> {
         let mut end = 0;
-        let place = |piece: &Range<usize>| {
+        let offset = |piece: &Range<usize>| {
             end += piece.len();
             end - piece.len()..end
         };
-        self.ranges.iter().map(place).collect()
+        self.ranges.iter().map(offset).collect()
     }
 }
 

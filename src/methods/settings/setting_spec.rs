@@ -151,7 +151,7 @@ impl SettingSpec {
             Scope::Private | Scope::Clip if !method.adds_noise => "neither clips nor adds noise",
             Scope::Clip if !method.takes_clip => "has no clip bound that can be set",
             Scope::Sparse if !method.supports_sparsity => "takes no mask and drops nothing",
-            Scope::Own if !method.own.iter().any(|own| own.id == self.id) => {
+            Scope::Own if !method.own.iter().any(|spec| spec.id == self.id) => {
                 "has no setting of this name"
             }
             _ => return None,

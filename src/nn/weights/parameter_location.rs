@@ -90,7 +90,7 @@ impl LocationCollector {
 
     fn layer(&mut self, spec: &LayerSpec, path: &str) {
         let kind = kind(spec);
-        let nth = self.kinds.iter().filter(|of| **of == kind).count();
+        let index_of_kind = self.kinds.iter().filter(|earlier| **earlier == kind).count();
         for (parameter, shape) in spec.parameters() {
             self.places.push(ParameterLocation {
                 path: format!("{path}.{parameter}"),
@@ -100,7 +100,7 @@ impl LocationCollector {
                 group: self.group.clone(),
                 block: self.block,
                 shortcut: self.shortcut,
-                index_of_kind: nth,
+                index_of_kind,
             });
         }
         self.kinds.push(kind);

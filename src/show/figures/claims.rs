@@ -59,11 +59,11 @@ impl EpsilonClaim {
     /// Returns the text beside bar number `i`.
     fn bar_label(&self, i: usize) -> String {
         let none = ["no claim", "no proof", ""];
-        let mut said = self.formatted_values()[i].clone().unwrap_or_else(|| none[i].to_owned());
+        let mut label = self.formatted_values()[i].clone().unwrap_or_else(|| none[i].to_owned());
         if i == 2 && self.is_refuted() {
-            said += ": refuted";
+            label += ": refuted";
         }
-        said
+        label
     }
 
     /// Formats the values: claimed and proved epsilons are rounded up, the lower bound down.
@@ -165,7 +165,7 @@ fn axis_for(values: impl Iterator<Item = f64>) -> Axis {
 fn table(claims: &[EpsilonClaim]) -> Table {
     let row = |claim: &EpsilonClaim| {
         let [claimed, proved, audited] =
-            claim.formatted_values().map(|words| words.unwrap_or("none".into()));
+            claim.formatted_values().map(|values| values.unwrap_or("none".into()));
         let verdict = if claim.is_refuted() { "refuted" } else { "" };
         [claim.name.clone(), claimed, proved, audited, verdict.into()]
     };

@@ -159,7 +159,7 @@ impl LedgerFile {
         if others.is_empty() {
             return Ok(());
         }
-        let (known, begin) = (contents.lines, contents.chain.last().to_owned());
+        let (known, tail) = (contents.lines, contents.chain.last().to_owned());
         let mut text = String::new();
         for entry in others {
             let line = contents.chain.with_link(entry);
@@ -170,7 +170,7 @@ impl LedgerFile {
         let end = Head::at(known + others.len(), contents.chain.last().to_owned());
         let coming = Some(Box::new(end.clone()));
         let head = |e: io::Error| self.io("writing the head of", &e);
-        Head { pending: coming, ..Head::at(known, begin) }.write(&self.path).map_err(head)?;
+        Head { pending: coming, ..Head::at(known, tail) }.write(&self.path).map_err(head)?;
         self.append_text(file, contents.length, &text)?;
         end.write(&self.path).map_err(head)
     }

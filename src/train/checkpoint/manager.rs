@@ -76,12 +76,12 @@ impl CheckpointManager {
     /// release another rounding of the same noisy sums.
     pub(in crate::train) fn take_checkpoint(
         &mut self,
-        place: DeviceSpec,
+        device: DeviceSpec,
     ) -> Result<Option<Checkpoint>> {
         let Some(mut found) = self.resume_from.take() else { return Ok(None) };
         let header = &found.header;
-        if device_kind(&header.device) != device_kind(&place.to_string()) {
-            let what = format!("a run that was begun on {} and goes on on {place}", header.device);
+        if device_kind(&header.device) != device_kind(&device.to_string()) {
+            let what = format!("a run that was begun on {} and goes on on {device}", header.device);
             let why = "steps that were taken after the checkpoint are taken again with the same \
                        noise, but another device rounds differently";
             return Err(Error::new(ErrorKind::Setting, what, why).fix(format!(
@@ -89,7 +89,7 @@ impl CheckpointManager {
                 header.device
             )));
         }
-        let same_bits = place == DeviceSpec::Cpu && header.processor == cpu_fingerprint();
+        let same_bits = device == DeviceSpec::Cpu && header.processor == cpu_fingerprint();
         found.payload.resumed.push(Resumption {
             step: header.step,
             repeated: !header.stopped,
@@ -223,7 +223,7 @@ fn device_kind(device: &str) -> &str {
 /// processor, and the C library, which computes functions such as `exp` and `hypot`.
 pub(crate) fn cpu_fingerprint() -> String {
     #[allow(unused_mut)]
-    let mut said = vec![std::env::consts::ARCH];
+    let mut features = vec![std::env::consts::ARCH];
     #[cfg(target_arch = "x86_64")]
     for (name, has) in [
         ("sse4.2", is_x86_feature_detected!("sse4.2")),
@@ -231,9 +231,9 @@ pub(crate) fn cpu_fingerprint() -> String {
         ("fma", is_x86_feature_detected!("fma")),
         ("avx512f", is_x86_feature_detected!("avx512f")),
     ] {
-        said.extend(has.then_some(name));
+        features.extend(has.then_some(name));
     }
     let glibc = program::glibc().map(|version| format!("glibc-{version}"));
-    said.extend(glibc.as_deref());
-    said.join(" ")
+    features.extend(glibc.as_deref());
+    features.join(" ")
 }

@@ -257,10 +257,10 @@ fn picture_figure(shown: &Predictions, head: FigureHeader) -> Result<Figure> {
     let ids: Vec<u32> = shown.rows.iter().map(|row| row.example as u32).collect();
     let drawn = load_bitmaps(shown.data.test(), &ids)?;
     let tile = |(picture, row): (_, &Prediction)| {
-        let said =
+        let label =
             format!("{}: {}", shown.class_name(row.predicted), format_probability(row.confidence));
-        let said = if row.is_correct() { said } else { format!("as {said}") };
-        let lines = vec![(shown.class_name(row.truth), palette::INK), (said, row_colour(row))];
+        let label = if row.is_correct() { label } else { format!("as {label}") };
+        let lines = vec![(shown.class_name(row.truth), palette::INK), (label, row_colour(row))];
         PictureTile { picture, lines }
     };
     let tiles: Vec<PictureTile> = drawn.into_iter().zip(shown.rows.iter()).map(tile).collect();
@@ -292,9 +292,9 @@ fn text_figure(
 /// Formats a probability in whole percent; never 100 % or 0 % unless it is 1 or 0.
 fn format_probability(probability: f64) -> String {
     match (100.0 * probability).round() {
-        whole if whole >= 100.0 && probability < 1.0 => "> 99 %".into(),
-        whole if whole <= 0.0 && probability > 0.0 => "< 1 %".into(),
-        whole => format!("{} %", format::fixed(whole, 0)),
+        percent if percent >= 100.0 && probability < 1.0 => "> 99 %".into(),
+        percent if percent <= 0.0 && probability > 0.0 => "< 1 %".into(),
+        percent => format!("{} %", format::fixed(percent, 0)),
     }
 }
 

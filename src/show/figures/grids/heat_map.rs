@@ -61,8 +61,8 @@ pub fn accuracy_heat_map(grid: &GridFigure) -> Result<Figure> {
 /// As [`accuracy_heat_map`], and kind `Setting` without values or for one that occurs twice.
 pub fn accuracy_heat_maps(grids: &GridSlices) -> Result<Figure> {
     let slices = grids.checked_grids()?;
-    let rates = |of: fn(&GridCell) -> f64| {
-        sorted(slices.iter().flat_map(|(_, grid)| grid.sorted_rates(of)))
+    let rates = |rate: fn(&GridCell) -> f64| {
+        sorted(slices.iter().flat_map(|(_, grid)| grid.sorted_rates(rate)))
     };
     let (prune, drop) = (rates(|cell| cell.pre_prune), rates(|cell| cell.drop));
     let scale =

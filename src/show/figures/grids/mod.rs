@@ -136,9 +136,9 @@ impl GridFigure {
     }
 
     /// Returns the rates that occur, sorted.
-    fn sorted_rates(&self, of: fn(&GridCell) -> f64) -> Vec<f64> {
+    fn sorted_rates(&self, rate: fn(&GridCell) -> f64) -> Vec<f64> {
         // Adding zero turns -0 into 0.
-        sorted(self.cells.iter().map(|cell| of(cell) + 0.0))
+        sorted(self.cells.iter().map(|cell| rate(cell) + 0.0))
     }
 }
 

@@ -71,8 +71,8 @@ pub(super) fn standard_errors_above(
     if cell.count == 0 || base.count == 0 {
         return None;
     }
-    let own = pool_variance([cell, base]).map_or(0.0, |noise| noise.variance);
-    let variance = pool_variance(all)?.variance.max(own);
+    let pooled = pool_variance([cell, base]).map_or(0.0, |noise| noise.variance);
+    let variance = pool_variance(all)?.variance.max(pooled);
     let error = (variance * (1.0 / cell.count as f64 + 1.0 / base.count as f64)).sqrt();
     let difference = cell.mean - base.mean;
     Some(if error > 0.0 {
