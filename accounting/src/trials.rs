@@ -79,8 +79,8 @@ impl Trials {
         match (*self, *other) {
             (
                 Self::NegativeBinomial { mean, shape },
-                Self::NegativeBinomial { mean: other, shape: of },
-            ) => nearly_equal(mean, other) && nearly_equal(shape, of),
+                Self::NegativeBinomial { mean: other, shape: other_shape },
+            ) => nearly_equal(mean, other) && nearly_equal(shape, other_shape),
             (Self::Poisson { mean }, Self::Poisson { mean: other }) => nearly_equal(mean, other),
             _ => false,
         }

@@ -37,7 +37,7 @@ impl GlibcVersion {
         // Symbols of glibc 2.3.4 and the like: the third number does not matter.
         let version = Regex::new(r"(?-u)GLIBC_(\d+\.\d+)").expect("a valid pattern");
         let found = version.captures_iter(program);
-        found.filter_map(|of| std::str::from_utf8(&of[1]).ok()?.parse().ok()).max()
+        found.filter_map(|groups| std::str::from_utf8(&groups[1]).ok()?.parse().ok()).max()
     }
 }
 
@@ -46,7 +46,7 @@ impl FromStr for GlibcVersion {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let numbers = text.split_once('.').and_then(|(major, minor)| {
-            Some(Self(major.parse().ok()?, minor.parse().ok()?)).filter(|of| of.0 == 2)
+            Some(Self(major.parse().ok()?, minor.parse().ok()?)).filter(|version| version.0 == 2)
         });
         numbers.ok_or_else(|| "a version of glibc is two numbers, such as 2.28".into())
     }
@@ -78,10 +78,10 @@ pub fn bundle(args: &BundleArgs) -> Result<()> {
     let program = std::fs::read(&compiled)
         .map_err(|e| Error::io(format!("reading {}", compiled.display()), &e))?;
     let needed = GlibcVersion::required_by(&program);
-    if let (Some(asked), Some(needed)) = (args.glibc, needed)
-        && needed > asked
+    if let (Some(requested), Some(needed)) = (args.glibc, needed)
+        && needed > requested
     {
-        let what = format!("--glibc {asked}: the program needs glibc {needed}");
+        let what = format!("--glibc {requested}: the program needs glibc {needed}");
         return Err(Error::new(ErrorKind::Notebook, what, "it would not start on such a machine")
             .fix("make the bundle on a machine with an older system"));
     }
@@ -94,8 +94,8 @@ pub fn bundle(args: &BundleArgs) -> Result<()> {
 
 /// Returns the version of glibc that `zig` must link for: one that is older than that of this
 /// machine.
-fn of_zig(asked: Option<GlibcVersion>, here: Option<GlibcVersion>) -> Option<GlibcVersion> {
-    asked.filter(|asked| here.is_some_and(|here| *asked < here))
+fn of_zig(requested: Option<GlibcVersion>, here: Option<GlibcVersion>) -> Option<GlibcVersion> {
+    requested.filter(|requested| here.is_some_and(|here| *requested < here))
 }
 
 fn check_zigbuild() -> Result<()> {

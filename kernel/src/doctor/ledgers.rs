@@ -60,9 +60,11 @@ fn ledger_names(store: &Path) -> BTreeSet<String> {
 }
 
 fn to_check(stores: &[LedgerStore]) -> Check {
-    let own = stores.iter().find(|store| store.used_here);
-    let shared = |store: &LedgerStore| match own {
-        Some(own) if !store.used_here => own.ledger_names.intersection(&store.ledger_names).count(),
+    let used_store = stores.iter().find(|store| store.used_here);
+    let shared = |store: &LedgerStore| match used_store {
+        Some(used_store) if !store.used_here => {
+            used_store.ledger_names.intersection(&store.ledger_names).count()
+        }
         _ => 0,
     };
     let lines: Vec<String> = stores

@@ -293,8 +293,9 @@ impl Experiment {
 
     /// Returns the options that distinguish a case from the others of its experiment, in words.
     pub fn label(&self, case: &Case) -> String {
-        let said = |name: &str| case.get(name).map(|value| format!("{name} {value}"));
-        let parts: Vec<String> = self.varied_options().into_iter().filter_map(said).collect();
+        let option_text = |name: &str| case.get(name).map(|value| format!("{name} {value}"));
+        let parts: Vec<String> =
+            self.varied_options().into_iter().filter_map(option_text).collect();
         parts.join(", ")
     }
 }

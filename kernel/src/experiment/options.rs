@@ -202,8 +202,8 @@ pub fn rank(name: &str) -> usize {
     const FIRST: [&str; 3] = ["data", "model", "method"];
     const LAST: [&str; 5] = ["clip", "epsilon", "noise-multiplier", "pre-prune", "drop"];
     match (FIRST.iter().position(|&n| n == name), LAST.iter().position(|&n| n == name)) {
-        (Some(place), _) => place,
-        (_, Some(place)) => FIRST.len() + 1 + place,
+        (Some(position), _) => position,
+        (_, Some(position)) => FIRST.len() + 1 + position,
         _ => FIRST.len(),
     }
 }
@@ -311,7 +311,7 @@ fn is_value(spec: &SettingSpec, text: &str) -> bool {
 /// # Errors
 /// Kind `Setting` if the options name no method, or one that does not exist.
 pub fn only_applicable(options: &mut Options) -> Result<()> {
-    let name = options.get("method").map(words).and_then(|words| words.into_iter().next());
+    let name = options.get("method").map(words).and_then(|values| values.into_iter().next());
     let method = options::find_method(&name.unwrap_or_default())?;
     let descriptor = method.descriptor();
     options.retain(|name, _| match spec(name) {
@@ -326,8 +326,8 @@ pub const OF_MASKS: [&str; 4] = ["mask", "pre-prune", "drop", "drop-rule"];
 
 /// Returns the error of `train` about these options, without the usage.
 pub fn refused(args: &[String], error: &clap::Error) -> Error {
-    let said = error.to_string();
-    let why = said.split("\n\nUsage:").next().unwrap_or_default();
+    let message = error.to_string();
+    let why = message.split("\n\nUsage:").next().unwrap_or_default();
     let why = why.split("\n\nFor more").next().unwrap_or_default();
     let why = why.trim_start_matches("error: ").split_whitespace();
     let why = why.collect::<Vec<_>>().join(" ");

@@ -86,12 +86,15 @@ fn page_title(cells: &[Value]) -> Option<String> {
 
 fn render_cell(cell: &Value, number: usize, folder: &Path, interactive: bool) -> String {
     let source = multiline_to_string(&cell["source"]);
-    let place = PictureSource { folder, attachments: &cell["attachments"] };
+    let pictures = PictureSource { folder, attachments: &cell["attachments"] };
     match cell["cell_type"].as_str() {
         Some("markdown") => {
-            format!("<section class=\"prose\">\n{}</section>\n", markdown::render(&source, &place))
+            format!(
+                "<section class=\"prose\">\n{}</section>\n",
+                markdown::render(&source, &pictures)
+            )
         }
-        Some("code") => render_code_cell(cell, number, &place, interactive),
+        Some("code") => render_code_cell(cell, number, &pictures, interactive),
         _ if source.trim().is_empty() => String::new(),
         _ => format!("<section class=\"raw\"><pre>{}</pre></section>\n", escape(&source)),
     }
@@ -100,7 +103,7 @@ fn render_cell(cell: &Value, number: usize, folder: &Path, interactive: bool) ->
 fn render_code_cell(
     cell: &Value,
     number: usize,
-    place: &PictureSource<'_>,
+    pictures: &PictureSource<'_>,
     interactive: bool,
 ) -> String {
     let source = multiline_to_string(&cell["source"]);
@@ -113,7 +116,7 @@ fn render_code_cell(
     let shown: String = outputs
         .iter()
         .enumerate()
-        .map(|(i, o)| output::render(o, &format!("c{number}o{}", i + 1), place, interactive))
+        .map(|(i, o)| output::render(o, &format!("c{number}o{}", i + 1), pictures, interactive))
         .collect();
     let shown = if shown.is_empty() {
         String::new()

@@ -23,8 +23,8 @@ pub fn for_borrow_error(error: &CompilationError, name: &str) -> Advice {
     }
 }
 
-fn is_said(texts: &[&str], words: &str) -> bool {
-    texts.iter().any(|text| text.contains(words))
+fn is_said(texts: &[&str], phrase: &str) -> bool {
+    texts.iter().any(|text| text.contains(phrase))
 }
 
 /// Returns advice that keeps a moved value. `labels` and `notes` are rustc's remarks on the
@@ -45,7 +45,7 @@ fn move_advice(name: &str, labels: &[&str], notes: &[&str]) -> String {
 /// rustc reports a borrow that lasts too long a second time where generated code keeps the
 /// variable.
 pub fn is_followup_error(error: &CompilationError, earlier: &[&CompilationError]) -> bool {
-    let name = |of: &CompilationError| of.message().split('`').nth(1).map(str::to_owned);
+    let name = |error: &CompilationError| error.message().split('`').nth(1).map(str::to_owned);
     error.code() == Some("E0505")
         && earlier.iter().any(|e| e.code() == Some("E0597") && name(e) == name(error))
 }

@@ -124,11 +124,11 @@ pub fn parse_commands(
             lines.insert(last + 1, expanded)
         }
     }
-    let asked = ParsedCell { code: lines.join("\n"), help, time };
-    if time && asked.is_fully_handled() {
+    let parsed = ParsedCell { code: lines.join("\n"), help, time };
+    if time && parsed.is_fully_handled() {
         Err(CellFailure::new("CompileError", TIME_ALONE))
     } else {
-        Ok(asked)
+        Ok(parsed)
     }
 }
 

@@ -20,7 +20,7 @@ const RUNTIME_MESSAGES: [&str; 6] = [
 
 /// Returns `true` for a line that Rust's runtime printed.
 pub fn is_runtime_message(line: &str) -> bool {
-    RUNTIME_MESSAGES.iter().any(|of| line.contains(of))
+    RUNTIME_MESSAGES.iter().any(|message| line.contains(message))
 }
 
 /// Returns the failure of a cell whose process ended. `how` is the message of evcxr.
@@ -37,9 +37,9 @@ pub fn crash_failure(how: &str, end: &CellEnd) -> CellFailure {
         )
     };
     let mut failure = CellFailure::new("Crash", &text);
-    let own =
+    let own_lines =
         end.failure_text.iter().filter(|line| !is_runtime_message(line) && !line.trim().is_empty());
-    failure.traceback.extend(own.cloned().map(panics::strip_generated_locations));
+    failure.traceback.extend(own_lines.cloned().map(panics::strip_generated_locations));
     failure
 }
 
@@ -63,7 +63,7 @@ pub fn describe_loss(lost: &[String]) -> Vec<String> {
 /// Describes the cause of the end of the process from its status, `exit status: 3` or `signal: 6
 /// (SIGABRT) (core dumped)`, and the last lines on standard error.
 fn describe_cause(status: &str, lines: &[String]) -> String {
-    let has_line = |words: &str| lines.iter().any(|line| line.contains(words));
+    let has_line = |phrase: &str| lines.iter().any(|line| line.contains(phrase));
     if has_line(RUNTIME_MESSAGES[0]) {
         return "the cell used up its stack, most likely by infinite recursion".into();
     }

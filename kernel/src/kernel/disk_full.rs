@@ -9,7 +9,7 @@ pub const STARTUP_CONSEQUENCE: &str = "cells can't be compiled";
 
 /// Returns whether a text of a compiler or of evcxr reports a full disk.
 pub fn is_disk_full_message(text: &str) -> bool {
-    ["No space left on device", "Disk quota exceeded"].iter().any(|said| text.contains(said))
+    ["No space left on device", "Disk quota exceeded"].iter().any(|phrase| text.contains(phrase))
 }
 
 /// Returns whether a cell did not compile because the disk is full. Errors with a place in the

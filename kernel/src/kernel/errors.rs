@@ -41,7 +41,7 @@ impl CellFailure {
     /// generated, and execution count and code of `cells`, the newest first.
     pub fn from_panic(text: &[String], source: &str, cells: &[(u64, String)]) -> Self {
         let mut value = None;
-        let mut place = None;
+        let mut cell_line = None;
         let mut rest = Vec::new();
         let mut lines = text.iter().peekable();
         while let Some(line) = lines.next() {
@@ -55,7 +55,7 @@ impl CellFailure {
                 continue;
             }
             value = lines.peek().map(|line| (*line).clone()).or(value);
-            place = panics::locate(line, source, cells).or(place);
+            cell_line = panics::locate(line, source, cells).or(cell_line);
             // Places in the generated file and in the standard library mean nothing to the user.
             if let Some(at) = line.split(" panicked at ").nth(1)
                 && !at.starts_with("src/lib.rs")
@@ -66,7 +66,7 @@ impl CellFailure {
         }
         let value = value.unwrap_or_else(|| "the cell panicked".into());
         let mut traceback = vec![format!("Panic: {value}")];
-        traceback.extend(place.iter().flat_map(render_panic_line));
+        traceback.extend(cell_line.iter().flat_map(render_panic_line));
         rest.retain(|line| *line != value);
         while rest.last().is_some_and(|line| line.trim().is_empty()) {
             rest.pop();
@@ -148,10 +148,10 @@ pub struct CellSource<'a> {
 }
 
 /// Returns the line of a panic, with a marker below it.
-fn render_panic_line(place: &CellLine) -> Vec<String> {
-    let mut lines = vec![format!(" --> cell {}, line {}", place.cell, place.line)];
-    let before = place.column.saturating_sub(1);
-    lines.extend(marked(place.line, place.text.trim_end(), before, before + 1));
+fn render_panic_line(location: &CellLine) -> Vec<String> {
+    let mut lines = vec![format!(" --> cell {}, line {}", location.cell, location.line)];
+    let before = location.column.saturating_sub(1);
+    lines.extend(marked(location.line, location.text.trim_end(), before, before + 1));
     lines
 }
 
@@ -238,8 +238,8 @@ fn type_without_debug(error: &CompilationError) -> Option<String> {
 fn render_error(error: &CompilationError, source: &CellSource<'_>, into: &mut Vec<String>) {
     let CellSource { code, count, .. } = *source;
     let number = error.code().map(|code| format!("[{code}]")).unwrap_or_default();
-    let said = rustc_messages::error_title(error);
-    into.push(format!("{}{number}: {said}", error.level()));
+    let title = rustc_messages::error_title(error);
+    into.push(format!("{}{number}: {title}", error.level()));
     let mut messages: Vec<_> = error.spanned_messages().iter().collect();
     messages.sort_by_key(|message| !message.is_primary);
     let advice = advice::for_error(error, source);
@@ -288,8 +288,8 @@ fn render_error(error: &CompilationError, source: &CellSource<'_>, into: &mut Ve
 
 /// Returns the line of a part, with a marker below it.
 fn render_span(source: &CellSource<'_>, part: &LineSpan) -> Vec<String> {
-    let place = format!(" --> cell {}, line {}", source.count, part.line);
-    [vec![place], underline(source.code, part.line, part.from, part.line, part.to)].concat()
+    let location = format!(" --> cell {}, line {}", source.count, part.line);
+    [vec![location], underline(source.code, part.line, part.from, part.line, part.to)].concat()
 }
 
 fn underline(code: &str, line: usize, from: usize, last: usize, to: usize) -> Vec<String> {

@@ -107,9 +107,9 @@ impl EvaluatorThread {
             }
             EvalTask::Ask { message, question, cursor } => {
                 let engine = self.engine.as_mut().ok();
-                let answer = engine
+                let reply = engine
                     .and_then(|engine| engine.answer(question, &cursor.code, cursor.position()));
-                let content = answer.unwrap_or_else(|| question.no_answer(&cursor));
+                let content = reply.unwrap_or_else(|| question.no_answer(&cursor));
                 wire.reply(Channel::Shell, &message, question.reply(), content);
                 wire.publish_status(Some(&message), "idle");
             }

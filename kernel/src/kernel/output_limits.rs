@@ -110,8 +110,8 @@ impl OutputLimits {
         let (sent, cut) = text.split_at(line_boundary_before(text, room));
         let name = content["name"].as_str().unwrap_or("stdout");
         let sent = (!sent.is_empty()).then(|| stream_message(name, sent));
-        let said = if cut.is_empty() { None } else { self.write_overflow(cut) };
-        sent.into_iter().chain(said).collect()
+        let overflow = if cut.is_empty() { None } else { self.write_overflow(cut) };
+        sent.into_iter().chain(overflow).collect()
     }
 
     /// Writes text to the file. Returns a message with its place the first time, and once if the
@@ -151,9 +151,9 @@ impl OutputLimits {
         }
         let megabytes = size as f64 / f64::from(1 << 20);
         let kept = self.write_figure(&data);
-        let said =
+        let notice =
             format!("[{megabytes:.1} MB more than the 10 MB of figures of a cell: {kept}]\n");
-        vec![stream_message("stderr", &said)]
+        vec![stream_message("stderr", &notice)]
     }
 
     /// Writes a figure to a file of its own, and returns its place in words.

@@ -132,18 +132,19 @@ impl PreparedCell {
         std::fs::write(source, extended)?;
         let compile = || Command::new(rustc).args(args).output();
         let mut ran = compile()?;
-        let said = String::from_utf8_lossy(&ran.stderr);
+        let stderr = String::from_utf8_lossy(&ran.stderr);
         // A value without the method: evcxr will show it in another way, whatever else fails.
-        let no_display = said.contains("`evcxr_display`") && !said.contains(AMBIGUOUS_METHOD_CODE);
+        let no_display =
+            stderr.contains("`evcxr_display`") && !stderr.contains(AMBIGUOUS_METHOD_CODE);
         // Otherwise the trait changes nothing about errors.
-        let other = self.has_safepoints || said.contains(AMBIGUOUS_METHOD_CODE);
+        let other = self.has_safepoints || stderr.contains(AMBIGUOUS_METHOD_CODE);
         if !ran.status.success() && !no_display && other {
             std::fs::write(source, &self.code)?;
             ran = compile()?;
         }
-        let said = String::from_utf8_lossy(&ran.stderr);
+        let stderr = String::from_utf8_lossy(&ran.stderr);
         std::io::stdout().write_all(&ran.stdout)?;
-        std::io::stderr().write_all(drop_move_locations(&said).as_bytes())?;
+        std::io::stderr().write_all(drop_move_locations(&stderr).as_bytes())?;
         Ok(Some(ran.status.code().unwrap_or(1)))
     }
 }
@@ -151,7 +152,7 @@ impl PreparedCell {
 /// Returns the compiler's messages, in which an error about a variable that can't be kept because
 /// the cell moved it names no other place. If the value at the end of the cell moved it, evcxr
 /// would take that place for a value without `evcxr_display` and show it by `Debug`.
-fn drop_move_locations(said: &str) -> String {
+fn drop_move_locations(stderr: &str) -> String {
     let line = |line: &str| {
         let Ok(mut message) = serde_json::from_str::<Value>(line) else { return line.to_owned() };
         let is_kept = |span: &Value| {
@@ -167,7 +168,7 @@ fn drop_move_locations(said: &str) -> String {
         message["children"] = Value::Array(Vec::new());
         message.to_string()
     };
-    said.lines().map(|text| line(text) + "\n").collect()
+    stderr.lines().map(|text| line(text) + "\n").collect()
 }
 
 /// Generated call by which evcxr stores a variable for later cells.
@@ -200,15 +201,15 @@ fn insert_markers(code: &str, markers: &Markers, links_lab: bool) -> String {
         replace_first(&mut code, start, "EVCXR_END_CONTENT", &end);
     }
     move_value_out_of_macro(&mut code);
-    let mut said = DISPLAY_CALL.trim_end().to_owned();
+    let mut display_code = DISPLAY_CALL.trim_end().to_owned();
     if links_lab {
-        said += &format!(
+        display_code += &format!(
             " if let Some(text) = ::epsilab::cell_process::plain::take() \
              {{ ::std::println!(\"{text}\\n{{text}}\\n{end}\"); }}"
         );
     }
-    said += &format!(" ::std::println!(\"{}\");\n", markers.to_literal(Marker::Displayed));
-    replace_last(&mut code, DISPLAY_CALL, &format!("\n{}", said.trim_start()));
+    display_code += &format!(" ::std::println!(\"{}\");\n", markers.to_literal(Marker::Displayed));
+    replace_last(&mut code, DISPLAY_CALL, &format!("\n{}", display_code.trim_start()));
     code
 }
 

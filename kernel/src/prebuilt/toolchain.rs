@@ -195,8 +195,8 @@ fn identity_field(identity: &str, name: &str) -> String {
 
 /// Returns the last `lines` lines that are not empty.
 pub fn last_lines(text: &str, lines: usize) -> String {
-    let said: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    said[said.len().saturating_sub(lines)..].join("\n")
+    let nonblank: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    nonblank[nonblank.len().saturating_sub(lines)..].join("\n")
 }
 
 #[cfg(test)]

@@ -57,9 +57,9 @@ impl RedactedNotebook {
         let (mut outputs, mut marked) = (0, 0);
         let mut cells = copy.notebook["cells"].take();
         for (index, cell) in cells.as_array_mut().into_iter().flatten().enumerate() {
-            let place = cell_label(cell, index);
+            let label = cell_label(cell, index);
             if cell["cell_type"] == "code" && sets_seed(&multiline_to_string(&cell["source"])) {
-                copy.seeded_cells.push(place.clone());
+                copy.seeded_cells.push(label.clone());
             }
             let mut counts = remove_unknown_metadata(cell, &OF_CELL);
             // Also those of a cell that should have none, or that are not even a list.
@@ -72,12 +72,12 @@ impl RedactedNotebook {
                 outputs += before.len();
                 marked +=
                     before.iter().filter(|output| !output["metadata"]["epsilab"].is_null()).count();
-                let (after, removed) = copy.redact_outputs(&before, rules, &place);
+                let (after, removed) = copy.redact_outputs(&before, rules, &label);
                 cell["outputs"] = after.into();
                 counts = counts.merged_with(removed);
             }
             if counts != RedactionCounts::default() {
-                copy.cells.push((place, counts));
+                copy.cells.push((label, counts));
             }
         }
         copy.notebook["cells"] = cells;
@@ -105,7 +105,7 @@ impl RedactedNotebook {
         &mut self,
         outputs: &[Value],
         rules: RedactionRules,
-        place: &str,
+        label: &str,
     ) -> (Vec<Value>, RedactionCounts) {
         let (mut after, mut counts) = (Vec::new(), RedactionCounts::default());
         let mut gap = None;
@@ -117,7 +117,7 @@ impl RedactedNotebook {
             }
             self.test_part_outputs += usize::from(redacted.has_test_part);
             if redacted.has_study_mode {
-                self.study_mode_cells.push(place.to_owned());
+                self.study_mode_cells.push(label.to_owned());
             }
             after.extend(redacted.remaining);
         }

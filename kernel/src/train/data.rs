@@ -50,12 +50,12 @@ impl DataArgs {
         let known = DATASETS.iter().find(|(known, _)| *known == name);
         let is_table = known.is_none() && [".csv", ".csv.gz"].iter().any(|end| name.ends_with(end));
         let is_images = known.is_none() && !is_table && is_image_source(Path::new(name));
-        for (option, given, applies, of) in [
+        for (option, given, applies, kind) in [
             ("--label", self.label.is_some(), is_table, "a table FILE.csv"),
             ("--image-size", self.image_size.is_some(), is_images, "images in files"),
         ] {
             if given && !applies {
-                let why = format!("it is an option of {of}");
+                let why = format!("it is an option of {kind}");
                 return Err(Error::setting(option, "given", why).fix("leave it out"));
             }
         }

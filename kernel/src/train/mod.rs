@@ -145,8 +145,8 @@ impl TrainArgs {
 
     /// Prints the commands' defaults that determine the plan for this number of examples.
     fn print_preset(&self, examples: usize) -> Result<()> {
-        if let (None, Some(words)) = (&self.file, self.plan.describe_preset(examples)?) {
-            eprintln!("{words}");
+        if let (None, Some(preset)) = (&self.file, self.plan.describe_preset(examples)?) {
+            eprintln!("{preset}");
         }
         Ok(())
     }

@@ -24,9 +24,9 @@ pub struct SettingArgs {
 
 /// Returns all settings, each once.
 pub fn specs() -> impl Iterator<Item = &'static SettingSpec> {
-    let own = methods::methods().into_iter().flat_map(|method| method.descriptor().own);
+    let method_specs = methods::methods().into_iter().flat_map(|method| method.descriptor().own);
     let mut seen = BTreeSet::new();
-    methods::shared_settings().chain(own).filter(move |spec| seen.insert(spec.id))
+    methods::shared_settings().chain(method_specs).filter(move |spec| seen.insert(spec.id))
 }
 
 /// Returns the commands' default of a setting.
@@ -58,7 +58,7 @@ fn help(spec: &SettingSpec) -> String {
     let default = preset(spec).unwrap_or(spec.default);
     let default = if default.is_empty() { String::new() } else { format!(" [default: {default}]") };
     let known = methods::methods().into_iter().map(|method| method.descriptor());
-    let having = known.filter(|method| method.own.iter().any(|own| own.id == spec.id));
+    let having = known.filter(|method| method.own.iter().any(|own_spec| own_spec.id == spec.id));
     let owners: Vec<&str> = having.map(|method| method.name).collect();
     match &owners[..] {
         [] => format!("{}{default}", spec.help),
@@ -157,7 +157,8 @@ impl SettingArgs {
         let descriptor = method.descriptor();
         for spec in specs().filter(|spec| spec.scope != Scope::Execution) {
             // Methods may have settings of one name.
-            let spec = descriptor.own.iter().find(|own| own.id == spec.id).unwrap_or(spec);
+            let spec =
+                descriptor.own.iter().find(|own_spec| own_spec.id == spec.id).unwrap_or(spec);
             let Some(values) = self.given.get(spec.id) else {
                 if let (Some(value), None) = (self.preset(spec, examples), spec.refusal(descriptor))
                 {

@@ -76,7 +76,7 @@ impl Library {
     /// There is no such file, or what is there is another version.
     pub fn load_from(&self, folder: &Path) -> Result<String> {
         let mut others = Vec::new();
-        for path in self.candidate_paths().iter().map(|place| folder.join(place)) {
+        for path in self.candidate_paths().iter().map(|path| folder.join(path)) {
             match self.read(&path) {
                 None => {}
                 Some(bytes) if hex(&Sha512::digest(&bytes)) == self.sha512 => {
