@@ -202,11 +202,11 @@ impl<'a> GridScheduler<'a> {
 
     /// Returns the result, when all runs have ended that are to be trained.
     fn into_result(self, store: &RunStore, model: &str, interrupted: bool) -> Result<GridResult> {
-        let Self { queue, mut cells, errors, private_runs: tried, data, .. } = self;
+        let Self { queue, mut cells, errors, private_runs, data, .. } = self;
         let experiment = queue.experiment;
         errors.into_values().for_each(|(at, error)| cells[at].errors.push(error));
-        let tried: Vec<PrivateRun> = tried.into_values().collect();
-        let together = GridPrivacyCost::from_ledger(store, data, &tried, delta(&cells))?;
+        let private_runs: Vec<PrivateRun> = private_runs.into_values().collect();
+        let together = GridPrivacyCost::from_ledger(store, data, &private_runs, delta(&cells))?;
         Ok(GridResult(Arc::new(Inner {
             data: with_rehearsal_mark(data.name()),
             model: model.to_owned(),

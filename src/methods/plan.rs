@@ -443,9 +443,9 @@ impl Plan {
     /// # Errors
     /// `Setting` for values out of range, in the file of an edited plan.
     pub(crate) fn learning_rate_scheduler(&self) -> Result<LearningRateScheduler> {
-        let Settings { learning_rate_schedule: schedule, warm_up, .. } = &self.settings;
+        let Settings { learning_rate_schedule, warm_up, .. } = &self.settings;
         LearningRateScheduler::new(
-            schedule,
+            learning_rate_schedule,
             *warm_up,
             self.learning_rate,
             self.steps,

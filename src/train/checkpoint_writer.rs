@@ -77,11 +77,10 @@ impl<'a> CheckpointWriter<'a> {
         tracker: &mut RunTracker<'_>,
         meter: &mut Meter<'_>,
     ) -> Result<TrainState> {
-        let Some(Checkpoint { header, payload: numbers, mut arrays, .. }) = self.resume_from.take()
-        else {
+        let Some(Checkpoint { header, payload, mut arrays, .. }) = self.resume_from.take() else {
             return Ok(state);
         };
-        let state = match numbers.progress {
+        let state = match payload.progress {
             // The model has the initial parameters of the checkpoint.
             None => state,
             Some(progress) => {

@@ -53,7 +53,7 @@ impl TrainState {
     /// # Errors
     /// As making batches, mechanism, rates, coordinates and average of the plan.
     pub(super) fn initialize(plan: &Plan, training: &TrainingLoop<'_>) -> Result<Self> {
-        let TrainingLoop { model, data, mask, seeds, attempt_id: run } = training;
+        let TrainingLoop { model, data, mask, seeds, attempt_id } = training;
         let batches = DataLoader::new(plan, data.train(), seeds.sampling, seeds.dropout)?;
         let batches = batches.on(model.network())?;
         let mechanism = plan.mechanism(seeds.noise)?;
@@ -65,7 +65,7 @@ impl TrainState {
             sparsity: plan.sparsity(),
             steps: plan.steps(),
             study_seed: plan.seed(),
-            run,
+            run: attempt_id,
         };
         let seeds = seeds.mask_seeds();
         let coordinates = TrainedCoordinates::new(config, model, data, mask.clone(), &seeds)?;

@@ -197,8 +197,8 @@ impl Group {
         self.cases.cases().iter().try_for_each(|case| case.validate_for(&self.data))
     }
 
-    /// Returns the error of an `executor` that trains nothing here, for a start that must be trained
-    /// first.
+    /// Returns the error of an `executor` that trains nothing here, for a start that must be
+    /// trained first.
     fn needs_start(&self, executor: &str) -> Error {
         let what = format!("{executor} with a model that is trained on public data first");
         Error::new(ErrorKind::Setting, what, "nothing may be trained here")

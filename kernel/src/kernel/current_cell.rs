@@ -68,14 +68,12 @@ impl CurrentCell {
     /// sees the steps of the start until the kernel can run it.
     pub fn enqueue(&self, message: &Arc<JupyterMessage>) {
         let mut state = self.state.lock();
-        let CellState { request: cell, startup: Some(start), waiting_request: waiting, .. } =
-            &mut *state
-        else {
+        let CellState { request, startup: Some(start), waiting_request, .. } = &mut *state else {
             return;
         };
         if !std::mem::replace(&mut start.is_shown, true) {
-            *cell = Some(message.clone());
-            *waiting = Some(message.clone());
+            *request = Some(message.clone());
+            *waiting_request = Some(message.clone());
             let notice = format!("{STARTUP_NOTICE}{}", start.buffered);
             self.wire.publish_status(Some(message), "busy");
             self.wire.publish(Some(message), "stream", stream_content("stderr", &notice));

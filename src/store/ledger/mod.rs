@@ -281,7 +281,7 @@ impl LedgerFile {
                 .fix(self.recovery_advice(links)),
             _ => self.io("reading the head of", &e),
         })?;
-        let Some(Head { entries, chain, pending: coming }) = head else {
+        let Some(Head { entries, chain, pending }) = head else {
             // The first head is written after its line.
             return match links.len() {
                 lines @ 0..=1 => Ok(lines == 1),
@@ -305,9 +305,9 @@ impl LedgerFile {
                 "its hash is not the one in the head: ledger and head do not belong together",
             ));
         }
-        if let Some(coming) = coming
-            && links.len() <= coming.entries
-            && (links.len() < coming.entries || links[coming.entries - 1] == coming.chain)
+        if let Some(pending) = pending
+            && links.len() <= pending.entries
+            && (links.len() < pending.entries || links[pending.entries - 1] == pending.chain)
         {
             return Ok(links.len() > entries);
         }
