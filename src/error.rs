@@ -100,10 +100,10 @@ impl Error {
         Self::new(ErrorKind::Setting, format!("{name} = {value}"), why)
     }
 
-    /// Creates an error of kind [`ErrorKind::Io`] for a failed operation; `doing` describes the
+    /// Creates an error of kind [`ErrorKind::Io`] for a failed operation; `action` describes the
     /// operation.
-    pub fn io(doing: impl Into<String>, source: &std::io::Error) -> Self {
-        let error = Self::new(ErrorKind::Io, doing, source.to_string());
+    pub fn io(action: impl Into<String>, source: &std::io::Error) -> Self {
+        let error = Self::new(ErrorKind::Io, action, source.to_string());
         let error = Self { source: Some(Arc::new(copy(source))), ..error };
         match source.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {

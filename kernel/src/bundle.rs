@@ -68,8 +68,8 @@ pub fn bundle(args: &BundleArgs) -> Result<()> {
     // Found out before minutes of compiling.
     std::fs::create_dir_all(&args.dir)
         .map_err(|e| Error::io(format!("making {}", args.dir.display()), &e))?;
-    let here = program::glibc().and_then(|version| version.parse().ok());
-    let zig = of_zig(args.glibc, here).map(|glibc| glibc.to_string());
+    let local = program::glibc().and_then(|version| version.parse().ok());
+    let zig = of_zig(args.glibc, local).map(|glibc| glibc.to_string());
     if zig.is_some() {
         check_zigbuild()?;
     }
@@ -94,8 +94,8 @@ pub fn bundle(args: &BundleArgs) -> Result<()> {
 
 /// Returns the version of glibc that `zig` must link for: one that is older than that of this
 /// machine.
-fn of_zig(requested: Option<GlibcVersion>, here: Option<GlibcVersion>) -> Option<GlibcVersion> {
-    requested.filter(|requested| here.is_some_and(|here| *requested < here))
+fn of_zig(requested: Option<GlibcVersion>, local: Option<GlibcVersion>) -> Option<GlibcVersion> {
+    requested.filter(|requested| local.is_some_and(|local| *requested < local))
 }
 
 fn check_zigbuild() -> Result<()> {
@@ -147,14 +147,14 @@ fn readme_text(version: &str, cuda: bool, needed: Option<GlibcVersion>) -> Strin
 }
 
 /// Writes the files. The program is replaced by a rename, because nodes may be running the old one.
-fn write_bundle(dir: &Path, program: &[u8], about: &str) -> Result<()> {
+fn write_bundle(dir: &Path, program: &[u8], readme: &str) -> Result<()> {
     let io = |e: std::io::Error| Error::io(format!("writing into {}", dir.display()), &e);
     let new = tempfile::NamedTempFile::new_in(dir).map_err(io)?;
     std::fs::write(new.path(), program).map_err(io)?;
     let all = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(new.path(), all).map_err(io)?;
     new.persist(dir.join("epsilab")).map_err(|e| io(e.error))?;
-    std::fs::write(dir.join("README.txt"), about).map_err(io)?;
+    std::fs::write(dir.join("README.txt"), readme).map_err(io)?;
     for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
         let from = Path::new(epsilab::SOURCE_DIR).join(licence);
         std::fs::copy(from, dir.join(licence)).map_err(io)?;

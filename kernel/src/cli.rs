@@ -373,20 +373,20 @@ fn report_usage_error(error: &clap::Error, command: Option<&str>) -> ExitCode {
 
 /// Returns the error for a first word that is no command, if that is what the parser refused.
 /// Where a command is not required, the parser reports such a word as an unexpected argument.
-fn unknown_command_error(error: &clap::Error, typed: &str) -> Option<Error> {
+fn unknown_command_error(error: &clap::Error, name: &str) -> Option<Error> {
     let root_command = build_command();
     let mut known = root_command.get_subcommands();
-    let is_word = typed.starts_with(|c: char| c.is_ascii_alphabetic());
+    let is_word = name.starts_with(|c: char| c.is_ascii_alphabetic());
     let is_unknown = matches!(
         error.kind(),
         clap::error::ErrorKind::UnknownArgument | clap::error::ErrorKind::InvalidSubcommand
     );
-    let is_first = is_unknown && is_word && known.all(|command| command.get_name() != typed);
+    let is_first = is_unknown && is_word && known.all(|command| command.get_name() != name);
     let names = root_command.get_subcommands().filter(|command| !command.is_hide_set());
-    let nearest = options::closest_match(typed, names.map(clap::Command::get_name));
+    let nearest = options::closest_match(name, names.map(clap::Command::get_name));
     let help = format!("`{}` lists all commands", program::command("--help"));
     is_first.then(|| {
-        let what = format!("the command {typed}");
+        let what = format!("the command {name}");
         Error::new(ErrorKind::Setting, what, "there is none of this name").fix(match nearest {
             Some(nearest) => format!("did you mean `{nearest}`? {help}"),
             None => help,

@@ -92,12 +92,12 @@ pub fn suggest_names(name: &str, known: &[&str]) -> String {
 
 /// Returns the known name that is most similar to what was typed, if it is similar enough to be
 /// meant.
-pub fn closest_match<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let typed = typed.to_lowercase();
+pub fn closest_match<'a>(input: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let input = input.to_lowercase();
     // Of short names, one wrong letter is a large part.
-    let likeness = |name| match strsim::damerau_levenshtein(&typed, name) {
+    let likeness = |name| match strsim::damerau_levenshtein(&input, name) {
         0 | 1 => 1.0,
-        _ => strsim::jaro_winkler(&typed, name),
+        _ => strsim::jaro_winkler(&input, name),
     };
     let best = known.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
     (likeness(best) > 0.8).then_some(best)
@@ -174,9 +174,9 @@ pub fn non_negative_count<N: TryFrom<i64>>(option: &str, value: Option<i64>) -> 
 /// # Errors
 /// Kind `Model` if the model does not fit the data.
 pub fn build_model(
-    (name, make): (&str, ModelConstructor),
+    (name, constructor): (&str, ModelConstructor),
     data: &Dataset,
-    with: ModelOptions,
+    options: ModelOptions,
 ) -> Result<Model> {
     let texts = data.vocabulary().is_some();
     if texts != (name == TEXT_MODEL) {
@@ -188,7 +188,7 @@ pub fn build_model(
         };
         return Err(Error::new(ErrorKind::Model, what, why).fix(fix));
     }
-    make(data, with)
+    constructor(data, options)
 }
 
 fn build_with<F: ModelFamily>(

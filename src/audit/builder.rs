@@ -126,10 +126,10 @@ impl Audit {
     /// function makes the mechanism of one trial, given the seed of its noise.
     pub fn with_mechanism(
         self,
-        make: impl Fn([u8; 32]) -> Result<Box<dyn Mechanism>> + Send + Sync + 'static,
+        factory: impl Fn([u8; 32]) -> Result<Box<dyn Mechanism>> + Send + Sync + 'static,
     ) -> Self {
         Self {
-            mechanism: Arc::new(make),
+            mechanism: Arc::new(factory),
             is_plan_mechanism: false,
             observes_selections: true,
             ..self
@@ -168,10 +168,10 @@ impl Audit {
         Self { seed, ..self }
     }
 
-    /// Calls `hear` with the number of finished trials and of all trials of both worlds, from any
-    /// thread.
-    pub fn on_progress(self, hear: impl Fn(usize, usize) + Send + Sync + 'static) -> Self {
-        Self { on_trial: Some(Arc::new(hear)), ..self }
+    /// Calls `callback` with the number of finished trials and of all trials of both worlds, from
+    /// any thread.
+    pub fn on_progress(self, callback: impl Fn(usize, usize) + Send + Sync + 'static) -> Self {
+        Self { on_trial: Some(Arc::new(callback)), ..self }
     }
 
     /// Plays all trials and evaluates them.

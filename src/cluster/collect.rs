@@ -87,7 +87,7 @@ impl ClusterSession<'_> {
     fn set_aside<'a>(
         &self,
         folders: Vec<std::path::PathBuf>,
-        books: &LedgerCache<'_>,
+        ledgers: &LedgerCache<'_>,
         tickets: impl Iterator<Item = &'a Ticket>,
     ) -> Result<Vec<Entry>> {
         let tickets: HashMap<&str, &Ticket> =
@@ -96,7 +96,7 @@ impl ClusterSession<'_> {
         for folder in folders {
             let Some((attempt, name)) = parse_conflict_path(&folder) else { continue };
             let Some(ticket) = tickets.get(attempt.as_str()) else { continue };
-            if books.account().charge_of(&name).is_none() {
+            if ledgers.account().charge_of(&name).is_none() {
                 let event = ticket.plan.event();
                 let note = "trained a second time with other bits; set aside";
                 let origin = self.data.origin();

@@ -59,14 +59,14 @@ const NO_ANSWER: &str = "is this a machine of the cluster, and does its controll
                          shows it; or train here, with --jobs N";
 
 /// Runs a command of Slurm and returns its output, or its message as an error.
-fn text(command: &mut Command, doing: &str, fix: &str) -> Result<String> {
+fn text(command: &mut Command, action: &str, fix: &str) -> Result<String> {
     let output = run(command)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let stderr = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
     let why = if stderr.is_empty() { format!("it ended with {}", output.status) } else { stderr };
-    Err(Error::new(ErrorKind::Setting, format!("Slurm refuses {doing}"), why).fix(fix))
+    Err(Error::new(ErrorKind::Setting, format!("Slurm refuses {action}"), why).fix(fix))
 }
 
 /// Interface to a batch system that runs arrays of tasks.

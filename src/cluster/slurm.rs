@@ -70,8 +70,8 @@ impl Slurm {
     }
 
     /// Sets the GPUs of a task, `--gres=gpu:…`: `1`, `a100:1`. Runs are then trained on CUDA.
-    pub fn gpus(self, which: &str) -> Self {
-        Self { gpus: Some(which.to_owned()), ..self }.option("gres", format!("gpu:{which}"))
+    pub fn gpus(self, gpus: &str) -> Self {
+        Self { gpus: Some(gpus.to_owned()), ..self }.option("gres", format!("gpu:{gpus}"))
     }
 
     /// Sets the largest number of tasks that run at once, `--array=…%limit`.
@@ -173,10 +173,10 @@ impl Slurm {
         match &self.program {
             Some(program) => Ok(program.clone()),
             None => {
-                let this = std::env::current_exe().map_err(|e| {
+                let executable = std::env::current_exe().map_err(|e| {
                     Error::io("finding this program", &e).fix("name the program of the nodes")
                 })?;
-                worker_beside(&this)
+                worker_beside(&executable)
             }
         }
     }
@@ -249,9 +249,10 @@ fn seconds(limit: &str) -> Option<u64> {
     Some(((days.unwrap_or(0) * 24 + hours) * 60 + minutes) * 60 + seconds)
 }
 
-/// Returns the path of `epsilab` in the folder of the program `this`, which may be that program.
-fn worker_beside(this: &Path) -> Result<PathBuf> {
-    let program = this.with_file_name(format!("epsilab{}", std::env::consts::EXE_SUFFIX));
+/// Returns the path of `epsilab` in the folder of the program `executable`, which may be that
+/// program.
+fn worker_beside(executable: &Path) -> Result<PathBuf> {
+    let program = executable.with_file_name(format!("epsilab{}", std::env::consts::EXE_SUFFIX));
     if program.is_file() {
         return Ok(program);
     }

@@ -314,15 +314,16 @@ impl ClusterSession<'_> {
         &self,
         missing: &[&RunSpec],
         known: &[(usize, Vec<Ticket>)],
-        books: &LedgerCache<'_>,
+        ledgers: &LedgerCache<'_>,
     ) -> Result<Vec<String>> {
         let known: HashMap<&str, &str> = known
             .iter()
             .flat_map(|(_, tickets)| tickets)
             .map(|ticket| (ticket.id.as_str(), ticket.attempt.as_str()))
             .collect();
-        let is_open =
-            |attempt: &str| books.account().charge_of(attempt).is_none_or(|charge| !charge.closed);
+        let is_open = |attempt: &str| {
+            ledgers.account().charge_of(attempt).is_none_or(|charge| !charge.closed)
+        };
         let attempt = |wanted: &&RunSpec| {
             let path = CheckpointManager::checkpoint_path(&self.store.checkpoint_dir(&wanted.id));
             if let Ok(header) = read_header(&path) {

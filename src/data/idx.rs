@@ -50,14 +50,14 @@ pub(super) struct Idx {
 
 impl Idx {
     /// Reads and checks a file (plain or gzip).
-    pub(super) fn read(path: &Path, holds: IdxKind) -> Result<Self> {
+    pub(super) fn read(path: &Path, kind: IdxKind) -> Result<Self> {
         let DecompressedFile { mut from, gzip } = open_decompressed(path)?;
-        let (_, dimensions, noun) = holds.facts();
+        let (_, dimensions, noun) = kind.facts();
         let header = 4 + 4 * dimensions;
         let mut bytes = Vec::new();
         let mut ended = from.by_ref().take(header as u64).read_to_end(&mut bytes);
         if bytes.len() >= 4 {
-            check_magic(path, holds, word(&bytes, 0))?;
+            check_magic(path, kind, word(&bytes, 0))?;
         }
         if bytes.len() < header {
             return Err(cut_off(path, &bytes, header, gzip, ended));
@@ -156,8 +156,8 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-fn check_magic(path: &Path, holds: IdxKind, found: u32) -> Result<()> {
-    let ((magic, _, noun), (other_magic, _, other)) = (holds.facts(), holds.other().facts());
+fn check_magic(path: &Path, kind: IdxKind, found: u32) -> Result<()> {
+    let ((magic, _, noun), (other_magic, _, other)) = (kind.facts(), kind.other().facts());
     if found == magic {
         return Ok(());
     }

@@ -163,13 +163,13 @@ impl KnownDataset {
         found
     }
 
-    /// Checks the SHA-256 of the unpacked bytes of an original file. `or` ends the advice.
+    /// Checks the SHA-256 of the unpacked bytes of an original file. `alternative` ends the advice.
     pub(super) fn check_hash(
         &self,
         path: &Path,
         found: &str,
         expected: &str,
-        or: &str,
+        alternative: &str,
     ) -> Result<()> {
         if found == expected {
             return Ok(());
@@ -179,7 +179,8 @@ impl KnownDataset {
              {expected}",
             self.name
         );
-        Err(corrupt(path, what).fix(format!("get it again as published by {}{or}", self.publisher)))
+        Err(corrupt(path, what)
+            .fix(format!("get it again as published by {}{alternative}", self.publisher)))
     }
 
     fn not_found(&self, missing: &[&str], folders: &[PathBuf]) -> Error {

@@ -151,20 +151,20 @@ fn run_in_parallel(
 
 /// Trains the runs that arrive, in the threads and on the device of this share.
 fn worker_loop(
-    works: &Receiver<Box<RunRequest>>,
+    requests: &Receiver<Box<RunRequest>>,
     site: &JobContext<'_>,
     share: &JobResources,
     send: &(dyn Fn(Message) -> bool + Sync),
 ) {
-    for mut work in works {
+    for mut request in requests {
         if let Some(device) = share.device {
-            work.plan = work.plan.clone().on_device(device);
+            request.plan = request.plan.clone().on_device(device);
         }
         let began = Instant::now();
         let train = || {
             share.install(|| {
-                site.train(&work, &mut |said| {
-                    send(Message::Event(said));
+                site.train(&request, &mut |event| {
+                    send(Message::Event(event));
                 })
             })
         };
@@ -186,11 +186,11 @@ struct JobContext<'a> {
 }
 
 impl JobContext<'_> {
-    fn train(&self, work: &RunRequest, say: &mut dyn FnMut(RunEvent)) -> Result<Run> {
+    fn train(&self, request: &RunRequest, report: &mut dyn FnMut(RunEvent)) -> Result<Run> {
         let Self { store, ledger, data } = self;
-        let RunRequest { id, plan, model, .. } = work;
+        let RunRequest { id, plan, model, .. } = request;
         let fit = Fit { id, plan, model, data, claim: Claim::Charge(ledger) };
-        let run = runs::train_and_store(store, fit, &mut Relay(say))?;
+        let run = runs::train_and_store(store, fit, &mut Relay(report))?;
         let run = run.if_stored()?;
         // Reading the run back makes its values equal to those of the next call: a file may change
         // the last bit of a float.

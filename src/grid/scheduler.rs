@@ -262,14 +262,15 @@ impl<'a> GridScheduler<'a> {
     }
 
     /// Handles a report of a run that is being trained.
-    pub(super) fn handle_event(&mut self, work: &RunRequest, event: RunEvent) {
+    pub(super) fn handle_event(&mut self, request: &RunRequest, event: RunEvent) {
         match event {
             RunEvent::Note(note) => {
-                let cell = describe_cell(&self.cells[work.cell_index]);
-                self.observer.on_note(&format!("{cell}, seed {}: {note}", work.seed));
+                let cell = describe_cell(&self.cells[request.cell_index]);
+                self.observer.on_note(&format!("{cell}, seed {}: {note}", request.seed));
             }
             RunEvent::Step(step, steps) => {
-                let (progress, observer) = self.progress(work.cell_index, work.seed, step, steps);
+                let (progress, observer) =
+                    self.progress(request.cell_index, request.seed, step, steps);
                 observer.on_progress(&progress);
             }
             RunEvent::Warning(error) => self.observer.on_warning(&error),
@@ -287,11 +288,11 @@ impl<'a> GridScheduler<'a> {
     /// The error of a run whose device does not work any more: every other run would fail as well.
     pub(super) fn complete(
         &mut self,
-        work: &RunRequest,
+        request: &RunRequest,
         run: Result<Run>,
         seconds: f64,
     ) -> Result<bool> {
-        self.running.remove(&work.id);
+        self.running.remove(&request.id);
         match run {
             Ok(run) if run.is_interrupted() => return Ok(false),
             Ok(run) => {
@@ -299,30 +300,30 @@ impl<'a> GridScheduler<'a> {
                     self.trained_runs_and_seconds.0 + 1,
                     self.trained_runs_and_seconds.1 + seconds,
                 );
-                self.record_success(work, &run);
+                self.record_success(request, &run);
             }
             Err(error) => {
-                if error.kind() == ErrorKind::Device && work.plan.resolve_device().is_err() {
+                if error.kind() == ErrorKind::Device && request.plan.resolve_device().is_err() {
                     return Err(error.append_advice("finished runs are kept: run the grid again"));
                 }
-                self.record_failure(work.index, work.cell_index, work.seed, &error);
+                self.record_failure(request.index, request.cell_index, request.seed, &error);
             }
         }
         Ok(true)
     }
 
-    fn record_success(&mut self, work: &RunRequest, run: &Run) {
+    fn record_success(&mut self, request: &RunRequest, run: &Run) {
         let record = run.record();
         let order = self.order_by_id.get(&record.id);
         if let Some(tried) = order.and_then(|order| self.private_runs.get_mut(order)) {
             tried.finished = Some(record.charged.clone());
         }
         self.completed += 1;
-        let summary = to_cell_run(work.seed, run, self.data.test().len());
-        let runs = &mut self.cells[work.cell_index].runs;
-        let position = runs.partition_point(|other| other.seed < work.seed);
+        let summary = to_cell_run(request.seed, run, self.data.test().len());
+        let runs = &mut self.cells[request.cell_index].runs;
+        let position = runs.partition_point(|other| other.seed < request.seed);
         runs.insert(position, summary.clone());
-        let (progress, observer) = self.progress(work.cell_index, work.seed, 0, 0);
+        let (progress, observer) = self.progress(request.cell_index, request.seed, 0, 0);
         observer.on_run_end(&progress, Ok(&summary));
     }
 
@@ -360,12 +361,12 @@ impl<'a> GridScheduler<'a> {
     }
 
     /// Registers a private run, unless another cell has it.
-    fn register_private_run(&mut self, work: &RunRequest) {
-        if work.plan.has_guarantee() && !self.order_by_id.contains_key(&work.id) {
-            let plan = work.plan.event();
-            self.order_by_id.insert(work.id.clone(), work.index);
+    fn register_private_run(&mut self, request: &RunRequest) {
+        if request.plan.has_guarantee() && !self.order_by_id.contains_key(&request.id) {
+            let plan = request.plan.event();
+            self.order_by_id.insert(request.id.clone(), request.index);
             self.private_runs
-                .insert(work.index, PrivateRun { id: work.id.clone(), plan, finished: None });
+                .insert(request.index, PrivateRun { id: request.id.clone(), plan, finished: None });
         }
     }
 }

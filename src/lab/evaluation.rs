@@ -211,7 +211,7 @@ fn predictions(
 
 fn confusion_matrix(
     model: &Model,
-    about: EvaluationLabel,
+    label: EvaluationLabel,
     data: &Dataset,
 ) -> Result<ConfusionMatrix> {
     check_test(data)?;
@@ -221,7 +221,7 @@ fn confusion_matrix(
     let predicted = model.predict_examples(data.test())?;
     let names: Vec<String> = names.collect();
     let matrix = ConfusionMatrix::new(&names, data.test().labels(), &predicted)?;
-    Ok(matrix.with_name(about.0).with_coverage(about.1))
+    Ok(matrix.with_name(label.0).with_coverage(label.1))
 }
 
 #[cfg(test)]

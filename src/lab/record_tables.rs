@@ -52,10 +52,12 @@ pub(super) fn record_table(record: &RunRecord) -> Table {
         .rows(
             record
                 .published_claim()
-                .map(|it| ["claimed by the paper".into(), format!("{it}: not valid")]),
+                .map(|claim| ["claimed by the paper".into(), format!("{claim}: not valid")]),
         )
         .rows(record.events().iter().map(|event| ["released".to_owned(), event.to_string()]))
-        .rows(record.curve.divergence().map(|it| ["note".to_owned(), it.to_string()]))
+        .rows(
+            record.curve.divergence().map(|divergence| ["note".to_owned(), divergence.to_string()]),
+        )
         .coverage(run_coverage(record))
 }
 

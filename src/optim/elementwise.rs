@@ -87,11 +87,11 @@ pub(super) fn apply_on_device<F: Formula<S, I>, const S: usize, const I: usize>(
 
 vectorised! {
     /// Applies the formula to one part after the other.
-    fn run[F: Formula<S, I>, const S: usize, const I: usize](work: ElementwiseJob<F, S, I>) {
-        let mut work = work;
+    fn run[F: Formula<S, I>, const S: usize, const I: usize](job: ElementwiseJob<F, S, I>) {
+        let mut job = job;
         let (mut arrays, mut inputs) = ([[0.0; BLOCK]; S], [[0.0; BLOCK]; I]);
-        while work.len > 0 {
-            let block = work.take(BLOCK);
+        while job.len > 0 {
+            let block = job.take(BLOCK);
             for (target, array) in block.targets.iter().zip(&mut arrays) {
                 target.load(array);
             }

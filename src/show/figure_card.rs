@@ -72,8 +72,8 @@ impl FigureHeader {
     }
 
     /// Adds an entry to the colour key.
-    pub(super) fn key(mut self, colour: Rgb, meaning: impl Into<String>) -> Self {
-        self.key.push((colour, meaning.into()));
+    pub(super) fn key(mut self, colour: Rgb, label: impl Into<String>) -> Self {
+        self.key.push((colour, label.into()));
         self
     }
 

@@ -327,7 +327,7 @@ impl RunStore {
 
     /// Puts a finished run into the store by one rename, which replaces no finished run: that of a
     /// worker on another machine may have been first. Its results are compared then, and the later
-    /// run is kept as `aside` if they differ.
+    /// run is kept as `discarded` if they differ.
     ///
     /// # Errors
     /// `Io` if it can't be written: no part of it remains then.
@@ -335,7 +335,7 @@ impl RunStore {
         &self,
         run: &Run,
         figures: &[(&str, Vec<u8>)],
-        aside: &Path,
+        discarded: &Path,
     ) -> Result<PublishOutcome> {
         let id = &run.record().id;
         let (folder, draft) = (self.run_dir(id), self.draft(run, figures)?);
@@ -349,7 +349,7 @@ impl RunStore {
         if draft.checksums()? == run_files::checksums(&folder)? {
             return Ok(PublishOutcome::Identical);
         }
-        draft.commit(aside)?;
+        draft.commit(discarded)?;
         Ok(PublishOutcome::Conflicting)
     }
 }

@@ -169,12 +169,12 @@ impl<'a> CheckpointWriter<'a> {
 
 /// Returns the outcome of writing a checkpoint along a run: an I/O error, such as a full disk, is
 /// recorded and ends no run.
-fn tolerate_io_error(written: Result<()>, tracker: &mut RunTracker<'_>) -> Result<()> {
-    match written {
+fn tolerate_io_error(result: Result<()>, tracker: &mut RunTracker<'_>) -> Result<()> {
+    match result {
         Err(error) if error.kind() == ErrorKind::Io => {
             tracker.first_error.get_or_insert(error);
             Ok(())
         }
-        written => written,
+        result => result,
     }
 }

@@ -24,8 +24,8 @@ struct LedgerStore {
 /// Lists the store in use, and others above the current folder and in the clone. The ledgers of the
 /// store in use are verified.
 pub fn check() -> Check {
-    let here = std::env::current_dir().unwrap_or_default();
-    let check = to_check(&find_stores(&lab::home(), &here, Path::new(epsilab::SOURCE_DIR)));
+    let current_dir = std::env::current_dir().unwrap_or_default();
+    let check = to_check(&find_stores(&lab::home(), &current_dir, Path::new(epsilab::SOURCE_DIR)));
     match lab::verify_ledgers() {
         Ok(()) => check,
         Err(error) => {
@@ -35,9 +35,9 @@ pub fn check() -> Check {
     }
 }
 
-fn find_stores(home: &Path, here: &Path, clone: &Path) -> Vec<LedgerStore> {
-    let home = here.join(home);
-    let folders = here.ancestors().map(Path::to_owned).chain([clone.to_owned()]);
+fn find_stores(home: &Path, current_dir: &Path, clone: &Path) -> Vec<LedgerStore> {
+    let home = current_dir.join(home);
+    let folders = current_dir.ancestors().map(Path::to_owned).chain([clone.to_owned()]);
     let folders = folders.chain(entries(clone));
     let mut seen = BTreeSet::new();
     std::iter::once(home.clone())

@@ -183,8 +183,8 @@ pub fn checked_seeds(seeds: u64) -> Result<u64> {
 }
 
 impl Experiment {
-    fn from_entry(written: ExperimentEntry) -> std::result::Result<Self, String> {
-        let ExperimentEntry { name, title, seeds, options, paper, mut cases } = written;
+    fn from_entry(entry: ExperimentEntry) -> std::result::Result<Self, String> {
+        let ExperimentEntry { name, title, seeds, options, paper, mut cases } = entry;
         let of_all = match paper {
             Value::Null => PaperResults::default(),
             paper => PaperResults::from_json(paper).map_err(|why| format!("`{name}`: {why}"))?,

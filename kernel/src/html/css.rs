@@ -186,8 +186,8 @@ fn number_length(text: &str) -> Option<usize> {
     (known && ends).then_some(digits + unit)
 }
 
-fn span_length(text: &str, is: impl Fn(char) -> bool) -> usize {
-    text.find(|c| !is(c)).unwrap_or(text.len())
+fn span_length(text: &str, predicate: impl Fn(char) -> bool) -> usize {
+    text.find(|c| !predicate(c)).unwrap_or(text.len())
 }
 
 /// Returns whether the text of a quoted string has only letters, digits, spaces and `-_.,`.

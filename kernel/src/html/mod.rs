@@ -57,9 +57,9 @@ pub fn page_with(
     let (mut style, mut policy, mut scripts) =
         (STYLE.to_owned(), CONTENT_SECURITY_POLICY.to_owned(), String::new());
     if let Some(libraries) = libraries.filter(|_| is_interactive) {
-        let (html, ours) = interactive::scripts(libraries);
+        let (html, script_policy) = interactive::scripts(libraries);
         style.push_str(interactive::STYLE);
-        policy = format!("{CONTENT_SECURITY_POLICY}; {ours}");
+        policy = format!("{CONTENT_SECURITY_POLICY}; {script_policy}");
         scripts = html;
     }
     format!(

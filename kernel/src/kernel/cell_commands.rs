@@ -100,7 +100,7 @@ pub fn parse_commands(
         }
         let Some(name) = command_name(text) else { break };
         last = Some(index);
-        if let Some((_, _, code)) = LAB_COMMANDS.iter().find(|(ours, ..)| *ours == name) {
+        if let Some((_, _, code)) = LAB_COMMANDS.iter().find(|(command, ..)| *command == name) {
             lines[index].clear();
             help |= name == ":help";
             time |= name == ":time";

@@ -116,8 +116,8 @@ impl InterruptController {
             }
             return;
         }
-        let (this, cell) = (self.clone(), state.cell_number);
-        std::thread::spawn(move || this.stop_until_ended(cell));
+        let (handle, cell) = (self.clone(), state.cell_number);
+        std::thread::spawn(move || handle.stop_until_ended(cell));
     }
 
     /// Makes a running cell that can't go on stop at its next loop, as an interrupt does. The cell

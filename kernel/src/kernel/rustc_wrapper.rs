@@ -186,8 +186,8 @@ fn insert_markers(code: &str, markers: &Markers, links_lab: bool) -> String {
     if let Some(start) = code.rfind(module) {
         for marker in [Marker::Changed, Marker::Error] {
             let of_evcxr = format!("&str = \"{}\";\n", marker.evcxr_keyword().unwrap_or_default());
-            let ours = format!("&str = \"{}\";\n", markers.to_literal(marker));
-            replace_first(&mut code, start, &of_evcxr, &ours);
+            let replacement = format!("&str = \"{}\";\n", markers.to_literal(marker));
+            replace_first(&mut code, start, &of_evcxr, &replacement);
         }
         // Not the lab's macros, which wait until all before them is published.
         let says = "println!(\"{}\", evcxr_internal_runtime::USER_ERROR_OCCURRED);";
@@ -224,13 +224,14 @@ const DISPLAY_CALL: &str = "\n).evcxr_display();\n";
 fn insert_panic_marker(code: &mut String, markers: &Markers) {
     let evcxr =
         format!("\n    println!(\"{}\");\n", Marker::Panic.evcxr_keyword().unwrap_or_default());
-    let ours = format!("\n    ::std::println!(\"{}\");\n", markers.to_literal(Marker::Panic));
+    let replacement =
+        format!("\n    ::std::println!(\"{}\");\n", markers.to_literal(Marker::Panic));
     let generated =
         |line: &str| matches!(line, "}" | "}}") || line.starts_with("evcxr_variable_store");
     if let Some(start) = code.rfind(&evcxr)
         && code[start + evcxr.len()..].lines().all(generated)
     {
-        code.replace_range(start..start + evcxr.len(), &ours);
+        code.replace_range(start..start + evcxr.len(), &replacement);
     }
 }
 

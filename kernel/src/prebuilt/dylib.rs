@@ -102,10 +102,10 @@ pub fn build_dylib(
     }
     command.args(["--message-format", "json-render-diagnostics"]);
     command.args(env.target_option()).args(["--", "-C", "prefer-dynamic"]);
-    let doing = "building the lab as a library for cells";
-    let messages = run_cargo(command, doing, estimate, progress)?;
+    let action = "building the lab as a library for cells";
+    let messages = run_cargo(command, action, estimate, progress)?;
     collect_artifacts(&messages, &library_dependencies(metadata))
-        .ok_or_else(|| build_error(doing, "cargo named no dylib"))
+        .ok_or_else(|| build_error(action, "cargo named no dylib"))
 }
 
 /// Runs cargo and returns the lines of its standard output. `progress` gets the lines about crates,
@@ -115,7 +115,7 @@ pub fn build_dylib(
 /// cargo can't be started, or fails.
 pub fn run_cargo(
     mut command: Command,
-    doing: &str,
+    action: &str,
     estimate: f64,
     progress: Progress<'_>,
 ) -> Result<Vec<String>> {
@@ -156,13 +156,13 @@ pub fn run_cargo(
     let status = child.wait().map_err(|e| Error::io("waiting for cargo", &e))?;
     let messages: Vec<String> = stdout.and_then(|thread| thread.join().ok()).unwrap_or_default();
     if !status.success() {
-        return Err(build_error(doing, &output));
+        return Err(build_error(action, &output));
     }
     Ok(messages)
 }
 
-fn build_error(doing: &str, output: &str) -> Error {
-    Error::new(ErrorKind::Notebook, format!("{doing} failed"), last_lines(output, 20))
+fn build_error(action: &str, output: &str) -> Error {
+    Error::new(ErrorKind::Notebook, format!("{action} failed"), last_lines(output, 20))
         .fix("mend what the compiler says, then run the same command again")
 }
 

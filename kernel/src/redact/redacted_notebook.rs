@@ -95,10 +95,11 @@ impl RedactedNotebook {
     fn write_mark(&mut self) {
         let total = self.total();
         let metadata = ensure_object(&mut self.notebook["metadata"]);
-        let ours = ensure_object(metadata.entry("epsilab").or_insert(Value::Null));
-        let before =
-            ours.get("redacted").map_or_else(RedactionCounts::default, RedactionCounts::from_mark);
-        ours.insert("redacted".into(), before.merged_with(total).to_mark());
+        let epsilab = ensure_object(metadata.entry("epsilab").or_insert(Value::Null));
+        let before = epsilab
+            .get("redacted")
+            .map_or_else(RedactionCounts::default, RedactionCounts::from_mark);
+        epsilab.insert("redacted".into(), before.merged_with(total).to_mark());
     }
 
     fn redact_outputs(

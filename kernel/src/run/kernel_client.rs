@@ -358,13 +358,13 @@ fn forward_message(
 }
 
 async fn connection_info() -> Result<ConnectionInfo> {
-    let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let ports = peek_ports(here, 5).await.map_err(protocol_error)?;
+    let localhost = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let ports = peek_ports(localhost, 5).await.map_err(protocol_error)?;
     let [shell_port, iopub_port, stdin_port, control_port, hb_port] = ports[..] else {
         return Err(kernel_error("no free ports", "the operating system gave fewer than five"));
     };
     Ok(ConnectionInfo {
-        ip: here.to_string(),
+        ip: localhost.to_string(),
         transport: jupyter_protocol::connection_info::Transport::TCP,
         shell_port,
         iopub_port,

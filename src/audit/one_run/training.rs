@@ -57,9 +57,9 @@ impl OneRunAudit {
     /// Sets another mechanism, which is tested against the claim of the plan.
     pub fn with_mechanism(
         self,
-        make: impl Fn([u8; 32]) -> Result<Box<dyn Mechanism>> + Send + Sync + 'static,
+        factory: impl Fn([u8; 32]) -> Result<Box<dyn Mechanism>> + Send + Sync + 'static,
     ) -> Self {
-        Self { mechanism: Arc::new(make), ..self }
+        Self { mechanism: Arc::new(factory), ..self }
     }
 
     /// Sets the number of canaries: at most one per feature. By default one per feature, up to

@@ -108,12 +108,12 @@ impl Dataset {
         )
     }
 
-    fn from_parts(about: DatasetMetadata, train: Examples, test: Examples) -> Self {
+    fn from_parts(metadata: DatasetMetadata, train: Examples, test: Examples) -> Self {
         let (hash, test_hash) = (OnceLock::new(), OnceLock::new());
         let (vocabulary, cuts, origin) = (None, [0; 32], Origin::OwnHash);
         Self {
             inner: Arc::new(Inner {
-                about,
+                about: metadata,
                 train,
                 test,
                 vocabulary,

@@ -36,14 +36,15 @@ impl ImageFiles {
     ///
     /// # Errors
     /// One error for all images that can't be used.
-    pub(super) fn open(places: Vec<ImageLocation>, form: ImageOptions) -> Result<Self> {
-        let (all, progress) = (places.len(), ProgressPrinter::new("images checked", places.len()));
+    pub(super) fn open(locations: Vec<ImageLocation>, form: ImageOptions) -> Result<Self> {
+        let (all, progress) =
+            (locations.len(), ProgressPrinter::new("images checked", locations.len()));
         let open = |location| {
             let file = ImageFile::open(location);
             progress.increment();
             file.map_or_else(Either::Right, |file| Either::Left(Arc::new(file)))
         };
-        let (files, errors): (Vec<_>, Vec<_>) = places.into_par_iter().partition_map(open);
+        let (files, errors): (Vec<_>, Vec<_>) = locations.into_par_iter().partition_map(open);
         combined_error::combine_errors(all, errors)?;
         Ok(Self { files: Arc::new(files), form })
     }

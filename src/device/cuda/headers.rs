@@ -134,10 +134,10 @@ pub(super) fn toolkits() -> Vec<PathBuf> {
     all.filter(|root| root.is_dir()).collect()
 }
 
-/// Returns the folders in `parent` whose name `wanted` accepts.
-fn folders(parent: &Path, wanted: impl Fn(&OsStr) -> bool) -> Vec<PathBuf> {
+/// Returns the folders in `parent` whose name `is_wanted` accepts.
+fn folders(parent: &Path, is_wanted: impl Fn(&OsStr) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
-    let entries = entries.filter(|entry| wanted(&entry.file_name()));
+    let entries = entries.filter(|entry| is_wanted(&entry.file_name()));
     entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 

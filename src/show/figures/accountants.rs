@@ -95,8 +95,9 @@ fn build_chart(
         drawn.push(if accountant.is_approximate() { series.approximate() } else { series });
     }
     if drawn.is_empty() {
-        let nobody = || Error::new(ErrorKind::Accounting, "these releases", "nobody answers");
-        return Err(refusals.into_iter().next().unwrap_or_else(nobody));
+        let no_accountant =
+            || Error::new(ErrorKind::Accounting, "these releases", "nobody answers");
+        return Err(refusals.into_iter().next().unwrap_or_else(no_accountant));
     }
     mark_coinciding(&mut drawn);
     let relation = TightestAccountant::for_events(events).neighbouring();

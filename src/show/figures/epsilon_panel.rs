@@ -111,8 +111,13 @@ pub(super) fn geomspace(low: f64, high: f64, count: usize) -> Vec<f64> {
 }
 
 /// Returns at most `count` integers from `low` to `high` in about geometric progression, and
-/// `also`.
-pub(super) fn geomspace_integers(low: u64, high: u64, count: usize, also: Option<u64>) -> Vec<f64> {
+/// `extra`.
+pub(super) fn geomspace_integers(
+    low: u64,
+    high: u64,
+    count: usize,
+    extra: Option<u64>,
+) -> Vec<f64> {
     let integers = geomspace(low as f64, high as f64, count).into_iter().map(f64::round);
-    sorted(integers.chain(also.map(|n| n as f64)))
+    sorted(integers.chain(extra.map(|n| n as f64)))
 }

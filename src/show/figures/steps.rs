@@ -61,9 +61,9 @@ fn truncate_event(event: &Event, releases: u64) -> Event {
             let each = part.release_count().max(1);
             let repeats = (releases / each).min(*count);
             let rest = if repeats < *count { releases % each } else { 0 };
-            let begun = truncate_event(part, rest);
+            let partial = truncate_event(part, rest);
             let complete = Event::Repeated { event: part.clone(), count: repeats };
-            return Event::Composed { events: vec![complete, begun] };
+            return Event::Composed { events: vec![complete, partial] };
         }
         Event::Composed { events } => {
             let mut left = releases;

@@ -96,7 +96,7 @@ struct Contents {
 impl LedgerFile {
     /// Creates the file and its folders if they do not exist, and verifies the contents.
     fn create(path: &Path) -> Result<Self> {
-        let this = Self::at(path);
+        let ledger = Self::at(path);
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder)
                 .map_err(|e| Error::io(format!("creating the folder {}", folder.display()), &e))?;
@@ -104,13 +104,13 @@ impl LedgerFile {
         // A head proves that there was a ledger; in that case an empty one must not be created.
         let create = !head::path_beside(path).exists();
         // Append mode creates a missing file and never truncates an existing one.
-        let file = this.open_for_append(create)?;
+        let file = ledger.open_for_append(create)?;
         // The directory entry of the file must survive a crash like its lines.
         file.sync_all()
             .and_then(|()| file::sync_parent_dir(path))
-            .map_err(|e| this.io("syncing", &e))?;
-        this.read()?;
-        Ok(this)
+            .map_err(|e| ledger.io("syncing", &e))?;
+        ledger.read()?;
+        Ok(ledger)
     }
 
     /// Returns the file as it is. Nothing is created; the contents are verified when they are
@@ -354,7 +354,7 @@ impl LedgerFile {
         }
     }
 
-    fn open_error(&self, doing: &str, error: &io::Error) -> Error {
+    fn open_error(&self, action: &str, error: &io::Error) -> Error {
         let head = head::path_beside(&self.path);
         if error.kind() == io::ErrorKind::NotFound && head.exists() {
             return self.corrupt(
@@ -362,7 +362,7 @@ impl LedgerFile {
                 &format!("the file is missing, but its head {} exists", head.display()),
             );
         }
-        self.io(doing, error)
+        self.io(action, error)
     }
 
     fn corrupt(&self, line: usize, why: &str) -> Error {
@@ -377,8 +377,8 @@ impl LedgerFile {
         )
     }
 
-    fn io(&self, doing: &str, source: &io::Error) -> Error {
-        Error::io(format!("{doing} the ledger {}", self.path.display()), source)
+    fn io(&self, action: &str, source: &io::Error) -> Error {
+        Error::io(format!("{action} the ledger {}", self.path.display()), source)
     }
 }
 

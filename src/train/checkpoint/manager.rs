@@ -114,8 +114,8 @@ impl CheckpointManager {
     /// `Io` if it can't be written; the last one is then unchanged.
     pub(in crate::train) fn write(
         &mut self,
-        about: CheckpointHeader,
-        numbers: &CheckpointPayload,
+        base: CheckpointHeader,
+        payload: &CheckpointPayload,
         mask: Option<&[u8]>,
         arrays: &Arrays,
     ) -> Result<()> {
@@ -128,10 +128,10 @@ impl CheckpointManager {
             command: self.settings.command.clone(),
             folder: std::env::current_dir().unwrap_or_default().display().to_string(),
             at: utc_now(),
-            ..about
+            ..base
         };
         self.written = Instant::now();
-        file::write(&Self::checkpoint_path(&self.folder), &header, numbers, mask, arrays)
+        file::write(&Self::checkpoint_path(&self.folder), &header, payload, mask, arrays)
     }
 
     /// Removes a checkpoint that no process uses.

@@ -138,8 +138,8 @@ fn twice(path: &Path, key: &str, what: &str) -> Error {
         .fix("each key names one image and one label: name them differently")
 }
 
-fn lacks(path: &Path, key: &str, has: &str, lacks: &str, ending: &str) -> Error {
-    corrupt(path, format!("the key `{key}` has {has} and no {lacks}")).fix(format!(
+fn lacks(path: &Path, key: &str, present: &str, missing: &str, ending: &str) -> Error {
+    corrupt(path, format!("the key `{key}` has {present} and no {missing}")).fix(format!(
         "each image KEY.jpg, .png or .webp has its class number in KEY.cls: add the member \
              `{key}{ending}`, or remove the other"
     ))

@@ -101,20 +101,20 @@ fn half_block(
     while in_tail != 0 {
         let mut low = 0u32;
         let mut high = 0u32;
-        let mut this = 0u32;
+        let mut index = 0u32;
         #[unroll]
         for i in 0..HALF {
-            let here = (in_tail >> i as u32) & 1 == 1;
-            low = select(here, radii[2 * i], low);
-            high = select(here, radii[2 * i + 1], high);
-            this = select(here, i as u32, this);
+            let is_set = (in_tail >> i as u32) & 1 == 1;
+            low = select(is_set, radii[2 * i], low);
+            high = select(is_set, radii[2 * i + 1], high);
+            index = select(is_set, i as u32, index);
         }
-        let lane = half as u32 * HALF as u32 + this;
+        let lane = half as u32 * HALF as u32 + index;
         let state = chacha::initial_state(tail_seed, u32::cast_from(block) * LANES as u32 + lane);
         let ratio = tail_ratio(low, high, &chacha::block(&state, DOUBLE_ROUNDS));
         out[at + lane as usize] *= ratio;
         out[at + LANES + lane as usize] *= ratio;
-        in_tail ^= 1u32 << this;
+        in_tail ^= 1u32 << index;
     }
 }
 
@@ -207,9 +207,9 @@ pub(super) fn add_noise(
     out
 }
 
-/// See [`random_bits`](super::super::random_bits). `on` determines the device.
-pub(super) fn random_bits(on: &CubeTensor, noise: NoiseParams, blocks: usize) -> CubeTensor {
-    let out = alloc(on, [blocks * CHACHA_BLOCKS * BLOCK_LEN], DType::I32);
+/// See [`random_bits`](super::super::random_bits). `tensor` determines the device.
+pub(super) fn random_bits(tensor: &CubeTensor, noise: NoiseParams, blocks: usize) -> CubeTensor {
+    let out = alloc(tensor, [blocks * CHACHA_BLOCKS * BLOCK_LEN], DType::I32);
     let cubes = (blocks * CHACHA_BLOCKS).div_ceil(CUBE_UNITS);
     write_bits::launch(
         &out.client,
