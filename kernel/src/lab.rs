@@ -226,10 +226,10 @@ pub mod cell_process {
                 }
             }
         )+};
-        (generic $([$($part:ident),*] $of:ty),+) => {
-            $(impl<$($part: ::std::fmt::Debug),*> EpsilabPlain for $of {})+
+        (generic $([$($part:ident),*] $type:ty),+) => {
+            $(impl<$($part: ::std::fmt::Debug),*> EpsilabPlain for $type {})+
         };
-        ($($of:ty),+) => { $(impl EpsilabPlain for $of {})+ };
+        ($($type:ty),+) => { $(impl EpsilabPlain for $type {})+ };
     }
 
     /// Sizes of variables, for the command `:vars`.

@@ -44,8 +44,8 @@ pub const MODELS: [(&str, ModelConstructor); 14] = [
     ("de_wide_resnet_28_10", |data, with| build_with(de_wide_resnet(data, 28, 10), with)),
     ("de_wide_resnet_40_4", |data, with| build_with(de_wide_resnet(data, 40, 4), with)),
     (TEXT_MODEL, |data, with| {
-        let words = data.vocabulary().map_or(0, data::Vocabulary::len);
-        build_with(models::bilstm(data, words, 64, 64), with)
+        let vocabulary = data.vocabulary().map_or(0, data::Vocabulary::len);
+        build_with(models::bilstm(data, vocabulary, 64, 64), with)
     }),
     ("mlp", |data, with| build_with(models::mlp(data, &[64]), with)),
     ("linear", |data, with| build_with(models::linear(data), with)),

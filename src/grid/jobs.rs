@@ -27,7 +27,7 @@ pub(super) fn run(
 ) -> Result<bool> {
     // A grid whose runs are all stored times nothing and creates no ledger.
     let first = match scheduler.next_action()? {
-        SchedulerAction::Train(work) => work,
+        SchedulerAction::Train(request) => request,
         SchedulerAction::Stop => return Ok(true),
         SchedulerAction::Wait | SchedulerAction::Finish => return Ok(false),
     };
@@ -45,15 +45,15 @@ fn run_sequentially(
     site: &JobContext<'_>,
     first: Box<RunRequest>,
 ) -> Result<bool> {
-    let mut work = first;
+    let mut request = first;
     loop {
         let began = Instant::now();
-        let run = site.train(&work, &mut |said| scheduler.handle_event(&work, said));
-        if !scheduler.complete(&work, run, began.elapsed().as_secs_f64())? {
+        let run = site.train(&request, &mut |event| scheduler.handle_event(&request, event));
+        if !scheduler.complete(&request, run, began.elapsed().as_secs_f64())? {
             return Ok(true);
         }
-        work = match scheduler.next_action()? {
-            SchedulerAction::Train(work) => work,
+        request = match scheduler.next_action()? {
+            SchedulerAction::Train(request) => request,
             SchedulerAction::Stop => return Ok(true),
             SchedulerAction::Wait | SchedulerAction::Finish => return Ok(false),
         };
@@ -98,11 +98,11 @@ fn run_in_parallel(
         let mut is_over = false;
         loop {
             while !is_over && let Some(free) = slots.iter_mut().find(|slot| slot.work.is_none()) {
-                let work = match next.take().map_or_else(
+                let request = match next.take().map_or_else(
                     || scheduler.next_action(),
                     |first| Ok(SchedulerAction::Train(first)),
                 ) {
-                    Ok(SchedulerAction::Train(work)) => work,
+                    Ok(SchedulerAction::Train(request)) => request,
                     Ok(SchedulerAction::Wait) => break,
                     Ok(SchedulerAction::Finish) => {
                         is_over = true;
@@ -119,20 +119,20 @@ fn run_in_parallel(
                         break;
                     }
                 };
-                let sent = free.sender.send(work.clone());
+                let sent = free.sender.send(request.clone());
                 debug_assert!(sent.is_ok(), "a job reads until its channel is closed");
-                free.work = Some(work);
+                free.work = Some(request);
             }
             if slots.iter().all(|slot| slot.work.is_none()) {
                 break;
             }
             let Ok((job, message)) = receiver.recv() else { break };
-            let Some(work) = slots[job].work.clone() else { continue };
+            let Some(request) = slots[job].work.clone() else { continue };
             match message {
-                Message::Event(event) => scheduler.handle_event(&work, event),
+                Message::Event(event) => scheduler.handle_event(&request, event),
                 Message::Finished(run, seconds) => {
                     slots[job].work = None;
-                    match scheduler.complete(&work, run, seconds) {
+                    match scheduler.complete(&request, run, seconds) {
                         Ok(true) => {}
                         Ok(false) => (is_over, interrupted) = (true, true),
                         Err(error) => (is_over, outcome) = (true, Err(error)),

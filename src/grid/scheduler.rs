@@ -74,13 +74,13 @@ pub(crate) fn from_store(
     let mut scheduler = GridScheduler::new(queue, store, &mut observer, &interrupt_guard)?;
     let interrupted = loop {
         match scheduler.next_action()? {
-            SchedulerAction::Train(work) => {
-                scheduler.running.remove(&work.id);
+            SchedulerAction::Train(request) => {
+                scheduler.running.remove(&request.id);
                 scheduler.record_failure(
-                    work.index,
-                    work.cell_index,
-                    work.seed,
-                    &missing(&work.id),
+                    request.index,
+                    request.cell_index,
+                    request.seed,
+                    &missing(&request.id),
                 );
             }
             SchedulerAction::Wait | SchedulerAction::Finish => break false,
@@ -232,8 +232,8 @@ impl<'a> GridScheduler<'a> {
             if self.interrupt.should_stop() {
                 return Ok(SchedulerAction::Stop);
             }
-            let work = match self.queue.next(&self.running)? {
-                QueueItem::Run(work) => work,
+            let request = match self.queue.next(&self.running)? {
+                QueueItem::Run(request) => request,
                 QueueItem::Failed(order, at, seed, error) => {
                     self.record_failure(order, at, seed, &error);
                     continue;
@@ -241,22 +241,24 @@ impl<'a> GridScheduler<'a> {
                 QueueItem::Wait => return Ok(SchedulerAction::Wait),
                 QueueItem::Exhausted => return Ok(SchedulerAction::Finish),
             };
-            self.register_private_run(&work);
-            match self.ledgers.load_charged_run(&work.id, &work.model) {
+            self.register_private_run(&request);
+            match self.ledgers.load_charged_run(&request.id, &request.model) {
                 Ok(None) => {
-                    self.running.insert(work.id.clone());
-                    return Ok(SchedulerAction::Train(work));
+                    self.running.insert(request.id.clone());
+                    return Ok(SchedulerAction::Train(request));
                 }
                 Ok(Some(run)) => {
                     // Hundreds of runs may have the same warning: it is shown once.
                     for warning in run.warnings() {
                         if self.shown_warnings.insert(warning.clone()) {
-                            self.handle_event(&work, RunEvent::Note(warning.clone()));
+                            self.handle_event(&request, RunEvent::Note(warning.clone()));
                         }
                     }
-                    self.record_success(&work, &run);
+                    self.record_success(&request, &run);
                 }
-                Err(error) => self.record_failure(work.index, work.cell_index, work.seed, &error),
+                Err(error) => {
+                    self.record_failure(request.index, request.cell_index, request.seed, &error)
+                }
             }
         }
     }

@@ -140,7 +140,7 @@ impl ItemIndex {
         if is_of_trait && self.is_std {
             return;
         }
-        let name = match of.self_ty() {
+        let name = match block.self_ty() {
             Some(ast::Type::PathType(path_type)) if !is_of_trait => {
                 path_type.path().and_then(|p| last_segment(&p))
             }

@@ -136,10 +136,10 @@ fn write_bits(out: &mut [u32], seed: &Seed) {
 fn transform(bits: &[u32], out: &mut [f32], tail_seed: &Seed) {
     if ABSOLUTE_POS * NORMALS_PER_BLOCK < out.len() {
         let from = ABSOLUTE_POS * (CHACHA_BLOCKS * BLOCK_LEN);
-        let angles = words(bits, from + 2 * BLOCK_LEN);
+        let angles = read_block(bits, from + 2 * BLOCK_LEN);
         #[unroll]
         for half in 0..2usize {
-            let radii = words(bits, from + half * BLOCK_LEN);
+            let radii = read_block(bits, from + half * BLOCK_LEN);
             half_block(
                 &radii,
                 &angles,
@@ -155,13 +155,13 @@ fn transform(bits: &[u32], out: &mut [f32], tail_seed: &Seed) {
 
 /// Returns 16 integers from `from` on.
 #[cube]
-fn words(bits: &[u32], from: usize) -> Array<u32> {
-    let mut words = Array::<u32>::new(BLOCK_LEN);
+fn read_block(bits: &[u32], from: usize) -> Array<u32> {
+    let mut block = Array::<u32>::new(BLOCK_LEN);
     #[unroll]
     for i in 0..BLOCK_LEN {
-        words[i] = bits[from + i];
+        block[i] = bits[from + i];
     }
-    words
+    block
 }
 
 /// Returns the ChaCha state at the first chunk of this noise.
