@@ -69,7 +69,7 @@ pub fn bundle(args: &BundleArgs) -> Result<()> {
     std::fs::create_dir_all(&args.dir)
         .map_err(|e| Error::io(format!("making {}", args.dir.display()), &e))?;
     let local = program::glibc().and_then(|version| version.parse().ok());
-    let zig = of_zig(args.glibc, local).map(|glibc| glibc.to_string());
+    let zig = zig_glibc(args.glibc, local).map(|glibc| glibc.to_string());
     if zig.is_some() {
         check_zigbuild()?;
     }
@@ -94,7 +94,7 @@ pub fn bundle(args: &BundleArgs) -> Result<()> {
 
 /// Returns the version of glibc that `zig` must link for: one that is older than that of this
 /// machine.
-fn of_zig(requested: Option<GlibcVersion>, local: Option<GlibcVersion>) -> Option<GlibcVersion> {
+fn zig_glibc(requested: Option<GlibcVersion>, local: Option<GlibcVersion>) -> Option<GlibcVersion> {
     requested.filter(|requested| local.is_some_and(|local| *requested < local))
 }
 
@@ -185,10 +185,11 @@ mod tests {
 
     #[test]
     fn zig_links_for_an_older_glibc() {
-        let zig = |asked: &str, here: &str| of_zig(asked.parse().ok(), here.parse().ok()).is_some();
+        let zig =
+            |asked: &str, here: &str| zig_glibc(asked.parse().ok(), here.parse().ok()).is_some();
         assert!(zig("2.28", "2.36") && zig("2.9", "2.31"));
         assert!(!zig("2.36", "2.36") && !zig("2.100", "2.36"));
-        assert_eq!(of_zig(None, Some(GlibcVersion(2, 36))), None);
+        assert_eq!(zig_glibc(None, Some(GlibcVersion(2, 36))), None);
         for wrong in ["2", "two", "3.1", "2.28.1", "2.x", ""] {
             assert!(wrong.parse::<GlibcVersion>().is_err(), "{wrong}");
         }

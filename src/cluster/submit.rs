@@ -225,7 +225,9 @@ impl ClusterSession<'_> {
         for (n, script) in scripts.iter().enumerate() {
             let submitted_as = match self.batch_system.submit(script, &state.rounds[at].arrays[n]) {
                 Ok(job) => Ok(job),
-                Err(error) => self.taken(&state.rounds[at].arrays[n], &error)?.ok_or(error),
+                Err(error) => {
+                    self.find_submitted_job(&state.rounds[at].arrays[n], &error)?.ok_or(error)
+                }
             };
             match submitted_as {
                 Ok(job) => {
@@ -251,7 +253,7 @@ impl ClusterSession<'_> {
     ///
     /// # Errors
     /// `error`, if nobody knows: it was no refusal, and the queue is not shown.
-    fn taken(&self, array: &JobArray, error: &Error) -> Result<Option<u64>> {
+    fn find_submitted_job(&self, array: &JobArray, error: &Error) -> Result<Option<u64>> {
         match self.batch_system.queue(&[array]) {
             Ok(queue) => Ok(queue.get(&array.name).map(|(job, _)| *job)),
             Err(_) if error.kind() == ErrorKind::Setting => Ok(None),

@@ -60,7 +60,7 @@ impl Idx {
             check_magic(path, kind, word(&bytes, 0))?;
         }
         if bytes.len() < header {
-            return Err(cut_off(path, &bytes, header, gzip, ended));
+            return Err(truncation_error(path, &bytes, header, gzip, ended));
         }
         let sizes: Vec<usize> = (0..dimensions).map(|i| word(&bytes, 4 + 4 * i) as usize).collect();
         let in_words = || sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ");
@@ -86,7 +86,7 @@ impl Idx {
             ended = from.take(rest).read_to_end(&mut bytes);
         }
         if bytes.len() < total || ended.is_err() {
-            return Err(cut_off(path, &bytes, total, gzip, ended));
+            return Err(truncation_error(path, &bytes, total, gzip, ended));
         }
         if bytes.len() > total {
             let what = format!("more than the {} bytes its header announces", format_count(total));
@@ -171,7 +171,7 @@ fn check_magic(path: &Path, kind: IdxKind, found: u32) -> Result<()> {
     Err(error)
 }
 
-fn cut_off(
+fn truncation_error(
     path: &Path,
     found: &[u8],
     expected: usize,

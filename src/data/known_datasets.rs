@@ -151,7 +151,7 @@ impl KnownDataset {
         let mut found =
             LocatedFiles { train: Vec::new(), test_files: Vec::new(), missing: Vec::new() };
         for (i, file) in self.files.iter().enumerate() {
-            match packed_or_not(folder, file) {
+            match find_packed_or_unpacked(folder, file) {
                 None => found.missing.push(file),
                 Some(path) if i < training => found.train.push(path),
                 Some(path) => found.test_files.push(path),
@@ -233,7 +233,7 @@ fn roots_from(variable: Option<OsString>, current: Option<&Path>) -> Vec<PathBuf
     named.into_iter().chain(above).collect()
 }
 
-fn packed_or_not(folder: &Path, file: &str) -> Option<PathBuf> {
+fn find_packed_or_unpacked(folder: &Path, file: &str) -> Option<PathBuf> {
     let candidates = [folder.join(file), folder.join(format!("{file}.gz"))];
     candidates.into_iter().find(|path| path.is_file())
 }

@@ -68,10 +68,10 @@ pub(super) fn notes(result: &Inner) -> Vec<String> {
         return vec![note.into()];
     }
     let mut notes: Vec<String> = match pools.as_slice() {
-        [only] => vec![format!("Differences{}", only.words())],
+        [only] => vec![format!("Differences{}", only.description())],
         several => several
             .iter()
-            .map(|pool| format!("{}: differences{}", pool.name, pool.words()))
+            .map(|pool| format!("{}: differences{}", pool.name, pool.description()))
             .collect(),
     };
     let seeds = result.seeds;
@@ -94,7 +94,7 @@ pub(super) fn notes(result: &Inner) -> Vec<String> {
 }
 
 impl Pool {
-    fn words(&self) -> String {
+    fn description(&self) -> String {
         let points = |share: f64| format!("{} points", format::significant(100.0 * share, 2));
         let freedom = match self.freedom {
             1 => "1 degree of freedom".to_owned(),

@@ -68,9 +68,9 @@ impl Preview {
                 Err(error) => warnings.push(format!("training will be refused: {error}")),
             }
         }
-        add_some(&mut rows, "augmentation", plan.settings().augment);
+        add_if_some(&mut rows, "augmentation", plan.settings().augment);
         let freezing = Some(plan.freezing()).filter(|freezing| !freezing.is_empty());
-        add_some(&mut rows, "parameters", freezing);
+        add_if_some(&mut rows, "parameters", freezing);
         if let Some(sparsity) = plan.sparsity() {
             coordinates(sparsity, &mut rows, &mut warnings)?;
         }
@@ -87,7 +87,7 @@ impl Preview {
                 "clip",
                 describe_bound(plan).unwrap_or_else(|| privacy.clip.to_string()),
             );
-            add_some(&mut rows, "clip norm", privacy.quantile.as_ref());
+            add_if_some(&mut rows, "clip norm", privacy.quantile.as_ref());
             // As events and statements write it: never more noise than there is.
             add(&mut rows, "noise multiplier", RoundedDown(privacy.noise_multiplier));
             let in_words = if matches!(privacy.clip, ClipRule::Backprop(_)) {
@@ -187,7 +187,7 @@ fn add(rows: &mut Rows, name: impl Into<String>, value: impl ToString) {
     rows.push((name.into(), value.to_string()));
 }
 
-fn add_some(rows: &mut Rows, name: &str, value: Option<impl ToString>) {
+fn add_if_some(rows: &mut Rows, name: &str, value: Option<impl ToString>) {
     rows.extend(value.map(|value| (name.to_owned(), value.to_string())));
 }
 
@@ -224,16 +224,16 @@ fn post_processing(plan: &Plan, rows: &mut Rows) {
     let schedule = &settings.learning_rate_schedule;
     let schedule = (*schedule != LearningRate::Constant).then(|| schedule.to_string());
     let rate: Vec<String> = warm_up.into_iter().chain(schedule).collect();
-    add_some(rows, "learning rate", (!rate.is_empty()).then(|| rate.join(", then ")));
-    add_some(rows, "weight decay", Some(plan.weight_decay()).filter(|decay| *decay > 0.0));
-    add_some(rows, "average", plan.settings().average);
+    add_if_some(rows, "learning rate", (!rate.is_empty()).then(|| rate.join(", then ")));
+    add_if_some(rows, "weight decay", Some(plan.weight_decay()).filter(|decay| *decay > 0.0));
+    add_if_some(rows, "average", plan.settings().average);
 }
 
 /// Adds the rows about coordinates: the mask, its release, and gradient dropping.
 fn coordinates(sparsity: &Sparsity, rows: &mut Rows, warnings: &mut Vec<String>) -> Result<()> {
-    add_some(rows, "pre-pruning", sparsity.pre_prune.as_ref());
-    add_some(rows, "the mask releases", sparsity.mask_release()?);
-    add_some(rows, "gradient dropping", sparsity.dropping);
+    add_if_some(rows, "pre-pruning", sparsity.pre_prune.as_ref());
+    add_if_some(rows, "the mask releases", sparsity.mask_release()?);
+    add_if_some(rows, "gradient dropping", sparsity.dropping);
     if sparsity.pre_prune.is_none() && sparsity.dropping.is_none() {
         warnings.push("nothing is pruned and nothing dropped: this is plain training".into());
     }

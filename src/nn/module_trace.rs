@@ -68,11 +68,11 @@ impl ModuleTrace {
         let [mut each, mut inputs, mut outputs] = std::array::from_fn(|_| vec![Vec::new(); n]);
         append(&mut each, logits);
         for input in tape.inputs {
-            one_row_each("takes", &input, n)?;
+            check_rows("takes", &input, n)?;
             append(&mut inputs, input.into_flat());
         }
         for probe in &tape.probes {
-            one_row_each("makes", probe, n)?;
+            check_rows("makes", probe, n)?;
             if let Some(gradient) = gradient(probe, &gradients) {
                 append(&mut outputs, gradient);
             }
@@ -92,7 +92,7 @@ impl ModuleTrace {
 }
 
 /// Refuses a layer's input or output that does not have one row per example.
-fn one_row_each(verb: &str, value: &BatchTensor, n: usize) -> Result<()> {
+fn check_rows(verb: &str, value: &BatchTensor, n: usize) -> Result<()> {
     let rows = value.dims()[0];
     if rows == n {
         return Ok(());

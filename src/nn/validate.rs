@@ -158,7 +158,8 @@ pub(super) fn check(subject: Subject, classes: usize) -> Result<()> {
     if problems.is_empty() {
         return Ok(());
     }
-    let what = format!("a module with {} in the way of private training", things(problems.len()));
+    let what =
+        format!("a module with {} in the way of private training", count_things(problems.len()));
     Err(Error::new(ErrorKind::Model, what, format!("\n  - {}", problems.join("\n  - ")))
         .fix("see nn::Forward for an example of a module that can be trained"))
 }
@@ -227,7 +228,7 @@ fn close(a: &[u32], b: &[u32]) -> bool {
     a.len() == b.len() && (!size.is_finite() || apart <= ROUNDING.powi(2) * size)
 }
 
-fn things(count: usize) -> String {
+fn count_things(count: usize) -> String {
     if count == 1 { "one thing".to_owned() } else { format!("{count} things") }
 }
 

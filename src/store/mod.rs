@@ -359,7 +359,7 @@ impl RunStore {
 /// # Errors
 /// `Io` if the folder can't be read.
 fn paths_in(folder: &Path) -> Result<Vec<PathBuf>> {
-    let Some(entries) = if_there(folder, fs::read_dir(folder))? else { return Ok(Vec::new()) };
+    let Some(entries) = if_exists(folder, fs::read_dir(folder))? else { return Ok(Vec::new()) };
     let paths = entries.map(|entry| entry.map(|entry| entry.path()));
     let mut paths: Vec<PathBuf> = paths
         .collect::<io::Result<_>>()
@@ -372,7 +372,7 @@ fn paths_in(folder: &Path) -> Result<Vec<PathBuf>> {
 ///
 /// # Errors
 /// `Io` if it can't be read.
-fn if_there<T>(path: &Path, read: io::Result<T>) -> Result<Option<T>> {
+fn if_exists<T>(path: &Path, read: io::Result<T>) -> Result<Option<T>> {
     match read {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         read => read.map(Some).map_err(|e| Error::io(format!("reading {}", path.display()), &e)),

@@ -89,7 +89,7 @@ pub(crate) fn fit_private_selection(
         }
     }
     drop(interrupt_guard);
-    let Some((chosen, run)) = best else { return Err(nothing_left(selection)) };
+    let Some((chosen, run)) = best else { return Err(no_model_error(selection)) };
     let run = release_best(id, plan, chosen, &run, data, charge.attempt_id())?;
     observer.on_finish(&run);
     Ok(run)
@@ -163,7 +163,7 @@ fn stopped(data: &Dataset, charged: String) -> Error {
         .append_advice(charged)
 }
 
-fn nothing_left(selection: &TrialSelection) -> Error {
+fn no_model_error(selection: &TrialSelection) -> Error {
     let what = format!("private selection ({})", selection.trials());
     let why = "no trial has a model to release: each one diverged, or there was none";
     Error::new(ErrorKind::Model, what, why)

@@ -154,7 +154,7 @@ impl Group {
             let grid = executor.cluster.on(&self.cases, checkpoints, jobs)?;
             let ended = executor.cluster.run(&grid, &self.data, &build)?;
             return Ok(match ended {
-                Ok(result) => Self::ended(result),
+                Ok(result) => Self::with_outcome(result),
                 Err(code) => (None, Outcome::Part(code)),
             });
         }
@@ -162,12 +162,13 @@ impl Group {
         let heading = format!("{}: {} on {}", self.cases, model.name(), self.data.name());
         let mut progress = ToStderr::new(heading);
         let result = self.cases.run_with_observer(&build, &self.data, &mut progress)?;
-        Ok(Self::ended(result))
+        Ok(Self::with_outcome(result))
     }
 
-    fn ended(result: GridResult) -> (Option<GridResult>, Outcome) {
-        let ended = if result.is_interrupted() { Outcome::Interrupted } else { Outcome::Finished };
-        (Some(result), ended)
+    fn with_outcome(result: GridResult) -> (Option<GridResult>, Outcome) {
+        let outcome =
+            if result.is_interrupted() { Outcome::Interrupted } else { Outcome::Finished };
+        (Some(result), outcome)
     }
 
     /// Returns the result of the runs that are stored.

@@ -11,7 +11,7 @@ pub fn for_borrow_error(error: &CompilationError, name: &str) -> Advice {
     let labels: Vec<&str> = labels.collect();
     let children = error.json["children"].as_array().into_iter().flatten();
     let notes: Vec<&str> = children.filter_map(|child| child["message"].as_str()).collect();
-    let outlives = is_said(&labels, "for `'static`") || error.code() == Some("E0373");
+    let outlives = any_contains(&labels, "for `'static`") || error.code() == Some("E0373");
     match error.code() {
         _ if outlives => Advice::instead_of_rustc(&format!(
             "a thread or closure that may outlive the cell can't borrow `{name}`: write `move ||`, \
@@ -23,18 +23,18 @@ pub fn for_borrow_error(error: &CompilationError, name: &str) -> Advice {
     }
 }
 
-fn is_said(texts: &[&str], phrase: &str) -> bool {
+fn any_contains(texts: &[&str], phrase: &str) -> bool {
     texts.iter().any(|text| text.contains(phrase))
 }
 
 /// Returns advice that keeps a moved value. `labels` and `notes` are rustc's remarks on the
 /// places.
 fn move_advice(name: &str, labels: &[&str], notes: &[&str]) -> String {
-    if is_said(labels, "call to `.into_iter()`") {
+    if any_contains(labels, "call to `.into_iter()`") {
         format!("the loop moves `{name}`: `for … in &{name}` keeps it")
-    } else if is_said(notes, "implemented `Clone`") {
+    } else if any_contains(notes, "implemented `Clone`") {
         format!("a value without `Clone` moves: lend it by `&{name}`, or make it again")
-    } else if is_said(labels, "into closure") {
+    } else if any_contains(labels, "into closure") {
         format!("the closure moves `{name}`: give it a clone, `{name}.clone()`")
     } else {
         format!("the value moves: `{name}.clone()` there keeps it, and so does `&{name}`")

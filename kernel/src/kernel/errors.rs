@@ -176,12 +176,15 @@ fn from_compile_errors(errors: &[CompilationError], source: &CellSource<'_>) -> 
     if let Some(name) = serious.iter().find_map(|error| type_without_debug(error)) {
         let text = format!("the value can't be shown: `{name}` has no `Debug` form");
         let help = "put `#[derive(Debug)]` above its definition, or end the cell with `;`";
-        return in_our_words(text, vec![format!("  = help: {help}")]);
+        return rewritten_failure(text, vec![format!("  = help: {help}")]);
     }
     if serious.iter().any(|error| error.message().contains("delimiter"))
         && let Some((bracket, part)) = error_location::find_unclosed_bracket(source.code)
     {
-        return in_our_words(format!("`{bracket}` is never closed"), render_span(source, &part));
+        return rewritten_failure(
+            format!("`{bracket}` is never closed"),
+            render_span(source, &part),
+        );
     }
     if let Some(failure) = misplaced_command_failure(&serious, source) {
         return failure;
@@ -217,11 +220,14 @@ fn misplaced_command_failure(
         Some((line, cell_commands::misplaced_command(source.code.lines().nth(above)?)?))
     })?;
     let text = format!("commands stand before the code: move `{name}` to the top of the cell");
-    Some(in_our_words(text, render_span(source, &LineSpan { line, from: 1, to: name.len() + 1 })))
+    Some(rewritten_failure(
+        text,
+        render_span(source, &LineSpan { line, from: 1, to: name.len() + 1 }),
+    ))
 }
 
 /// Creates a failure with our text in place of the compiler's, and the lines `below` it.
-fn in_our_words(text: String, below: Vec<String>) -> CellFailure {
+fn rewritten_failure(text: String, below: Vec<String>) -> CellFailure {
     let traceback = [vec![format!("error: {text}")], below].concat();
     CellFailure { name: "CompileError", value: text, traceback }
 }

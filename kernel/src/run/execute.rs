@@ -98,7 +98,7 @@ async fn warm_up(
         Ok(ExecutionEnd::Replied(reply)) => {
             let ErrorOutput { evalue, traceback, .. } = error_from_reply(&reply);
             let text = if traceback.is_empty() { evalue } else { traceback.join("\n") };
-            Some(HaltReason::KernelDied(no_kernel(&text)))
+            Some(HaltReason::KernelDied(evaluation_error(&text)))
         }
         Ok(_) => Some(HaltReason::Interrupted),
         Err(error) => Some(HaltReason::KernelDied(error)),
@@ -109,7 +109,7 @@ async fn warm_up(
 
 /// Returns the error of a kernel that can't evaluate anything, with the kernel's own advice if it
 /// gave some.
-fn no_kernel(text: &str) -> Error {
+fn evaluation_error(text: &str) -> Error {
     let text = html::without_colours(text);
     let text = text.strip_prefix("KernelError: ").unwrap_or(&text);
     let (why, fix) = match text.split_once("what to do: ") {

@@ -49,7 +49,8 @@ impl ShardParts {
         if layout.train == path {
             return by_name(path, shards_in(path)?);
         }
-        let (train, test) = (some_in(&layout.train)?, layout.test.as_deref().map(some_in));
+        let (train, test) =
+            (nonempty_shards_in(&layout.train)?, layout.test.as_deref().map(nonempty_shards_in));
         let test = test.transpose()?.unwrap_or_default();
         let mut found = format!("{} in {}", count_text(&train), layout.description);
         if !test.is_empty() {
@@ -102,7 +103,7 @@ fn by_name(folder: &Path, shards: Vec<PathBuf>) -> Result<ShardParts> {
 }
 
 /// Returns the shards in a folder, at least one.
-fn some_in(folder: &Path) -> Result<Vec<PathBuf>> {
+fn nonempty_shards_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let shards = shards_in(folder)?;
     if shards.is_empty() {
         let what = format!("{} has no tar shards", folder.display());

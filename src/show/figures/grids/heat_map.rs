@@ -1,7 +1,7 @@
 //! A grid of accuracies as a heat map.
 
 use super::stats::{MARK_THRESHOLD, SeedStats, pool_variance, standard_errors_above};
-use super::{GridCell, GridFigure, GridSlices, sorted, two, with_spread};
+use super::{GridCell, GridFigure, GridSlices, sorted, two_decimals, with_spread};
 use crate::Result;
 use crate::show::figure_card::FigureHeader;
 use crate::show::heat_map::{CellMark, HeatMap, HeatMapCell, HeatMapSlices};
@@ -182,10 +182,10 @@ fn heat_cell(seeds: &SeedStats, scale: &ShadeScale, sign: CellMark) -> HeatMapCe
     }
     HeatMapCell {
         shade: Some(scale.shade(seeds.mean)),
-        label: two(seeds.mean),
+        label: two_decimals(seeds.mean),
         sublabel: seeds
             .deviation()
-            .map_or(String::new(), |deviation| format!("± {}", two(deviation))),
+            .map_or(String::new(), |deviation| format!("± {}", two_decimals(deviation))),
         mark: sign,
     }
 }
