@@ -76,7 +76,7 @@ fn lookup_entry<T: Copy>(
 ) -> Result<(&'static str, T)> {
     table.iter().find(|(known, _)| *known == name).copied().ok_or_else(|| {
         let names: Vec<&str> = table.iter().map(|(known, _)| *known).collect();
-        Error::setting(option, name, "there is none of this name").fix(suggest_names(name, &names))
+        Error::setting(option, name, "unknown name").fix(suggest_names(name, &names))
     })
 }
 
@@ -130,8 +130,7 @@ pub fn default_model(data: &Dataset) -> Result<(&'static str, ModelConstructor)>
 pub fn find_method(name: &str) -> Result<Box<dyn Method>> {
     let found = methods::methods().into_iter().find(|method| method.descriptor().name == name);
     found.ok_or_else(|| {
-        Error::setting("--method", name, "there is no method of this name")
-            .fix(suggest_names(name, &method_names()))
+        Error::setting("--method", name, "unknown method").fix(suggest_names(name, &method_names()))
     })
 }
 

@@ -180,7 +180,7 @@ pub fn by_name(name: &str, options: &Options) -> Result<Audit> {
     let subjects = targets();
     let Some(subject) = subjects.iter().find(|subject| subject.name == name) else {
         let names: Vec<&str> = subjects.iter().map(|subject| subject.name).collect();
-        return Err(Error::setting("method", name, "there is none of this name")
+        return Err(Error::setting("method", name, "unknown method")
             .fix(format!("choose from {}", names.join(", "))));
     };
     let steps = options.steps.unwrap_or(subject.steps);

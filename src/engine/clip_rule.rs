@@ -123,7 +123,7 @@ impl ClipRule {
             "normalised" => Self::normalised(max_grad_norm),
             "per-layer" => Self::per_layer(max_grad_norm),
             _ => {
-                return Err(Error::setting("clip_rule", name, "there is none of this name")
+                return Err(Error::setting("clip_rule", name, "unknown clip rule")
                     .fix("choose from flat, auto-s, normalised, per-layer"));
             }
         })

@@ -126,8 +126,8 @@ impl GridPrivacyCost {
         Some(match self.open_attempts {
             0 => format!("{attempts} (stopped, failed or trained again)."),
             open => format!(
-                "{attempts}; {open} of these never said how far it came (killed, or still running) \
-                 and counts as its whole plan."
+                "{attempts}; {open} of these did not report their steps (killed, or still running) \
+                 and are charged for their whole plan."
             ),
         })
     }
@@ -170,7 +170,7 @@ impl GridPrivacyCost {
                 let (epsilon, delta) = (format::eps(spent.epsilon), self.delta);
                 format!("epsilon {epsilon} at delta {delta} ({})", spent.accountant)
             }
-            Err(error) => format!("what no accountant can say ({error})"),
+            Err(error) => format!("an unknown epsilon ({error})"),
         }
     }
 }

@@ -250,7 +250,7 @@ impl Plan {
 
     fn method_settings_error(&self, error: &serde_json::Error) -> Error {
         let what = format!("the settings that only {} has, in a plan", self.method);
-        Error::new(ErrorKind::Setting, what, error.to_string()).fix("make the plan anew")
+        Error::new(ErrorKind::Setting, what, error.to_string()).fix("make a new plan")
     }
 
     /// Returns the name of the method.
@@ -303,11 +303,11 @@ impl Plan {
     pub fn training_event(&self, stages: &Stages, steps: u64) -> Event {
         self.sampling().event(stages, self.examples, self.expected_batch_size(), steps)
     }
-    /// Returns the error of a plan that lacks what its method needs, which only an edited file
-    /// can: `how` ends "a plan of DP-SGD ...".
+    /// Returns the error of a plan that lacks a part its method needs, as only an edited file
+    /// does; `how` completes "a plan of DP-SGD ...".
     pub(super) fn edited(&self, how: &str) -> Error {
         let what = format!("a plan of {} {how}", self.method);
-        Error::new(ErrorKind::CorruptData, what, "the file was edited").fix("make the plan anew")
+        Error::new(ErrorKind::CorruptData, what, "the file was edited").fix("make a new plan")
     }
     /// Returns the event of the first steps of a plan, whose file may have been edited so that it
     /// lacks its stages.

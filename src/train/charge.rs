@@ -129,8 +129,8 @@ impl<'a> RunCharge<'a> {
         Ok(self.ledger.record(&entry)?)
     }
 
-    /// Returns the number of steps that the run has to answer for after this process took it to
-    /// `steps`: never fewer than before it went on, and all of them where another process went
+    /// Returns the number of steps to charge after this process has trained the run up to
+    /// `steps`: never fewer than before it resumed, and the whole plan where another process went
     /// further, or may have.
     pub(super) fn chargeable_steps(&self, steps: u64) -> u64 {
         match self.state {

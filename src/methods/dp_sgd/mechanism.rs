@@ -117,7 +117,7 @@ fn clip_and_stages(plan: &Plan) -> Result<(&ClipRule, Stages)> {
             what,
             "its steps would release raw gradients",
         )
-        .fix("make the plan anew"));
+        .fix("make a new plan"));
     };
     Ok((&privacy.clip, stages))
 }

@@ -104,7 +104,7 @@ impl Plan {
         let why = "it counts epochs, and in k times as large batches an epoch has 1/k as many \
                    steps, so the schedule would be another one";
         Err(Error::new(ErrorKind::Setting, format!("scaling {name} = {schedule}"), why)
-            .fix("use a schedule over the run, such as cosine or decay:0.5, or make the plan anew"))
+            .fix("use a schedule over the run, such as cosine or decay:0.5, or make a new plan"))
     }
 
     /// Describes the changes that another plan makes.

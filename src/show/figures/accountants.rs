@@ -95,7 +95,13 @@ fn build_chart(
         drawn.push(if accountant.is_approximate() { series.approximate() } else { series });
     }
     if drawn.is_empty() {
-        let nobody = || Error::new(ErrorKind::Accounting, "these releases", "nobody answers");
+        let nobody = || {
+            Error::new(
+                ErrorKind::Accounting,
+                "no epsilon for these releases",
+                "no accountant supports these releases",
+            )
+        };
         return Err(refusals.into_iter().next().unwrap_or_else(nobody));
     }
     mark_coinciding(&mut drawn);
