@@ -117,7 +117,7 @@ impl GridFolder {
             std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
             builder
                 .create(&path)
-                .map_err(|e| Error::io(format!("making the folder {}", path.display()), &e))?;
+                .map_err(|e| Error::io(format!("creating the folder {}", path.display()), &e))?;
         }
         Ok(())
     }

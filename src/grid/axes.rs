@@ -255,7 +255,7 @@ fn check_distinct<T: PartialEq + fmt::Display>(name: &str, values: &[T]) -> Resu
     match values.iter().enumerate().find(again) {
         None => Ok(()),
         Some((_, value)) => {
-            Err(Error::setting(name, value, "the grid names it twice").fix("name each value once"))
+            Err(Error::setting(name, value, "the grid names it twice").fix("give each value once"))
         }
     }
 }

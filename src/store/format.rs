@@ -54,8 +54,8 @@ pub(super) fn check(home: &Path) -> Result<()> {
             let what = format!("the project {} has format {format}", home.display());
             let why = format!("this version reads format {FORMAT}");
             Err(Error::new(ErrorKind::CorruptData, what, why).fix(
-                "use the version that wrote it; or set EPSILAB_HOME to a new folder, in which \
-                 nothing is counted as spent yet",
+                "use the version that wrote the file; or set EPSILAB_HOME to a new folder, in \
+                 which nothing is counted as spent yet",
             ))
         }
         Err(e) => {

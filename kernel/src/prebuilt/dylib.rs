@@ -160,7 +160,7 @@ pub fn run_cargo(
 
 fn build_error(doing: &str, said: &str) -> Error {
     Error::new(ErrorKind::Notebook, format!("{doing} failed"), last_lines(said, 20))
-        .fix("mend what the compiler says, then run the same command again")
+        .fix("fix the errors that the compiler reports, then run the same command again")
 }
 
 /// Returns the text of a value of cargo's output, empty for any other type.

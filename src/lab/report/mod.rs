@@ -226,7 +226,7 @@ impl Report {
             "md" => (markdown::document(self, Some(&folder)), Some("svg")),
             "tex" => (latex::document(self, &folder), Some("png")),
             _ => {
-                let why = "its ending names no format of reports";
+                let why = "the file extension is not a format of reports";
                 return Err(Error::setting("path", path.display(), why)
                     .fix("end the name in .html, .md or .tex"));
             }

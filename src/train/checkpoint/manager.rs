@@ -172,7 +172,7 @@ fn create_private_dir(folder: &Path) -> Result<()> {
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder
         .create(folder)
-        .map_err(|e| Error::io(format!("making the folder {}", folder.display()), &e))
+        .map_err(|e| Error::io(format!("creating the folder {}", folder.display()), &e))
 }
 
 /// Locks a folder, where folders can be locked.
