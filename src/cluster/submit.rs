@@ -264,7 +264,8 @@ impl ClusterSession<'_> {
             Ok(queue) => Ok(queue.get(&array.name).map(|(job, _)| *job)),
             Err(_) if error.kind() == ErrorKind::Setting => Ok(None),
             Err(_) => Err(error.clone().append_advice(
-                "the job may have been taken: its runs stay charged, and the same command finds it",
+                "the job may have been submitted: its runs stay charged, and the same command \
+                 finds it",
             )),
         }
     }

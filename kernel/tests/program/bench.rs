@@ -139,7 +139,7 @@ fn invalid_settings_are_refused_at_once() {
         (&["--masked", "1"], "--masked = 1"),
         (&["--masked", "nan"], "--masked = NaN"),
         (&["--clip-rule", "auto-s,none"], "clip_rule = none"),
-        (&["--device", "gpu"], "no device has this name"),
+        (&["--device", "gpu"], "unknown device"),
     ] {
         let output = bench(args);
         let err = text(&output.stderr);
