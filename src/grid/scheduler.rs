@@ -303,7 +303,9 @@ impl<'a> GridScheduler<'a> {
             }
             Err(error) => {
                 if error.kind() == ErrorKind::Device && work.plan.resolve_device().is_err() {
-                    return Err(error.append_advice("finished runs are kept: run the grid again"));
+                    return Err(error.append_advice(
+                        "finished runs are kept; run the grid again to train the others",
+                    ));
                 }
                 self.record_failure(work.index, work.cell_index, work.seed, &error);
             }

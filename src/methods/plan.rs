@@ -183,7 +183,7 @@ impl Plan {
             return Err(Error::setting(
                 "learning_rate",
                 learning_rate,
-                "it must be a positive number",
+                "must be a positive number",
             )
             .fix("leave it out for the default, or try values around 0.1 to 4"));
         }

@@ -139,15 +139,15 @@ impl<M: Method + Clone> Tuning<M> {
 fn positive_and_distinct(name: &str, values: &[f64]) -> Result<()> {
     if values.is_empty() {
         let why = "there is nothing to try";
-        return Err(Error::setting(name, "[]", why).fix("give at least one number"));
+        return Err(Error::setting(name, "[]", why).fix("give at least one case number"));
     }
     for (i, value) in values.iter().enumerate() {
         if !(value.is_finite() && *value > 0.0) {
-            return Err(Error::setting(name, value, "it must be a positive number")
+            return Err(Error::setting(name, value, "must be a positive number")
                 .fix("try values that differ by factors of 2 or 3"));
         }
         if values[..i].contains(value) {
-            return Err(Error::setting(name, value, "it is given twice").fix("name it once"));
+            return Err(Error::setting(name, value, "the pair is given twice").fix("name it once"));
         }
     }
     Ok(())

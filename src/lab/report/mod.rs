@@ -271,7 +271,7 @@ fn figure_name(number: usize, format: &str) -> String {
 /// Returns the block on the software that wrote the report, and that the runs were trained with.
 fn software(trained_with: &[String]) -> Block {
     let mut words = match trained_with {
-        [] => "What it was trained with was not recorded.".to_owned(),
+        [] => "The software of the training was not recorded.".to_owned(),
         all => format!("Trained with: {}.", all.join("; ")),
     };
     words += &format!("\nThis report was written by {}.", program::software_versions());

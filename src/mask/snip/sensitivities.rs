@@ -124,7 +124,9 @@ pub(crate) fn check_model_and_examples(model: &Model, examples: &Examples) -> Re
     }
     if examples.is_empty() {
         let why = "the scores are sums over examples";
-        return Err(Error::setting("training examples", 0, why).fix("give at least one example"));
+        return Err(
+            Error::setting("training examples", 0, why).fix("give at least one case example")
+        );
     }
     if examples.shape() != network.input_shape() {
         let what = format!("examples of shape {:?}", examples.shape());

@@ -80,7 +80,7 @@ impl Plan {
         trials.check()?;
         let Some(first) = candidates.first() else {
             let why = "there is nothing to select from";
-            return Err(Error::setting("candidates", "[]", why).fix("give at least one plan"));
+            return Err(Error::setting("candidates", "[]", why).fix("give at least one case plan"));
         };
         candidates.iter().try_for_each(Plan::check_trial)?;
         for other in &candidates {

@@ -204,7 +204,7 @@ fn describe_accountant(name: &str) -> (String, &'static str, &'static str) {
         ),
         "zcdp" => (
             "one linear bound on all moments",
-            "its conversion is looser, and it has no amplification by sampling",
+            "the conversion is looser, and there is no amplification by sampling",
         ),
         _ => ("", ""),
     };
