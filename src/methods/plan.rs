@@ -221,9 +221,9 @@ impl Plan {
         match headline.epsilon(&[event], delta) {
             Ok(spent) if spent.epsilon > target.0 * (1.0 + 1e-9) => {
                 let what = format!("a plan of {} for epsilon {target}", self.method);
-                let why = format!("its releases cost epsilon {}", spent.epsilon);
+                let why = format!("the releases cost epsilon {}", spent.epsilon);
                 Err(Error::new(ErrorKind::Accounting, what, why)
-                    .fix("calibrate the noise by the events of the method"))
+                    .fix("calibrate the noise with the events of the method"))
             }
             _ => Ok(()),
         }
@@ -264,8 +264,8 @@ impl Plan {
     pub fn descriptor(&self) -> Result<&'static MethodDescriptor> {
         registry::descriptor_by_title(&self.method).ok_or_else(|| {
             let what = format!("a plan of the method {}", self.method);
-            Error::new(ErrorKind::Setting, what, "this version has no method of this name")
-                .fix("make the plan anew, or use the version that made it")
+            Error::new(ErrorKind::Setting, what, "this version has no such method")
+                .fix("make a new plan, or use the version that made it")
         })
     }
     /// Creates the mechanism of the plan's steps, whose noise has this seed.

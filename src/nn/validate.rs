@@ -130,8 +130,8 @@ pub(super) fn check(of: Subject, classes: usize) -> Result<()> {
     let mut recorder = SiteRecorder::default();
     let zeros = constant_logits(of, &[0.0, 0.0], &mut recorder)?;
     if zeros.dims() != [2, classes] {
-        let what = format!("a module that makes logits {:?} of two examples", zeros.dims());
-        let why = format!("the data has {classes} classes, so it must make [2, {classes}]");
+        let what = format!("a module that computes logits {:?} for two examples", zeros.dims());
+        let why = format!("the data has {classes} classes, so the logits must be [2, {classes}]");
         return Err(Error::new(ErrorKind::Model, what, why));
     }
     let mut problems = find_field_problems(of.module, &recorder);
@@ -146,7 +146,7 @@ pub(super) fn check(of: Subject, classes: usize) -> Result<()> {
         let mixing = find_batch_dependence(of, classes, first);
         // A module that is refused already may fail on the synthetic examples for that reason.
         let mixing = if problems.is_empty() { mixing? } else { mixing.unwrap_or(None) };
-        let problem = |what| format!("{what}: compute each row of the batch by itself");
+        let problem = |what| format!("{what}: compute each row of the batch independently");
         problems.extend(mixing.map(problem));
     } else {
         problems.push(
@@ -158,7 +158,7 @@ pub(super) fn check(of: Subject, classes: usize) -> Result<()> {
     if problems.is_empty() {
         return Ok(());
     }
-    let what = format!("a module with {} in the way of private training", things(problems.len()));
+    let what = format!("the module can't be trained privately ({})", things(problems.len()));
     Err(Error::new(ErrorKind::Model, what, format!("\n  - {}", problems.join("\n  - ")))
         .fix("see nn::Forward for an example of a module that can be trained"))
 }
@@ -228,7 +228,7 @@ fn close(a: &[u32], b: &[u32]) -> bool {
 }
 
 fn things(count: usize) -> String {
-    if count == 1 { "one thing".to_owned() } else { format!("{count} things") }
+    if count == 1 { "1 problem".to_owned() } else { format!("{count} problems") }
 }
 
 /// Returns the logits of examples with constant features. A panic of the module is an error.
@@ -276,7 +276,7 @@ fn find_field_problems(own: &UserModule, recorder: &SiteRecorder) -> Vec<String>
         };
         if let Some(other) = seen.insert(id, whole.clone()) {
             let problem =
-                format!("the same parameter as {other}: hold the layer once, use it twice");
+                format!("the same parameter as {other}: store the layer once and use it twice");
             tell(whole.clone(), problem);
             continue;
         }
@@ -287,10 +287,12 @@ fn find_field_problems(own: &UserModule, recorder: &SiteRecorder) -> Vec<String>
         let foreign = types.iter().find(|name| UNSUPPORTED_BURN_LAYERS.contains(name));
         let burns = types.iter().find(|name| SUPPORTED_BURN_LAYERS.contains(name));
         match (foreign, burns) {
-            _ if inside_ours => tell(layer, "its forward pass is never called".to_owned()),
-            (Some(name), _) => tell(layer, format!("Burn's {name} has no counterpart here")),
+            _ if inside_ours => {
+                tell(layer, "a layer whose forward pass is never called".to_owned())
+            }
+            (Some(name), _) => tell(layer, format!("Burn's {name} has no counterpart in the lab")),
             (None, Some(name)) => {
-                let problem = format!("Burn's own {name}: make it the lab's, nn::{name}");
+                let problem = format!("Burn's own {name}: use the lab's, nn::{name}");
                 tell(layer, problem.replace("nn::BiLstm", "nn::Lstm"));
             }
             (None, None) => tell(whole, "a parameter that no layer of the lab reports".to_owned()),
@@ -305,9 +307,9 @@ fn find_field_problems(own: &UserModule, recorder: &SiteRecorder) -> Vec<String>
 fn randomness_problem(name: &str) -> String {
     let drawn = "draws from Burn's generator while training, outside the batch's masks";
     match name {
-        "Dropout" => format!("Burn's Dropout {drawn}: make it the lab's, nn::Dropout"),
+        "Dropout" => format!("Burn's Dropout {drawn}: use the lab's, nn::Dropout"),
         "GaussianNoise" | "RRelu" => format!("Burn's {name} {drawn}: leave it out"),
-        _ => "it does something else while training than when predicting: leave it out".to_owned(),
+        _ => "a layer that behaves differently in training and prediction: leave it out".to_owned(),
     }
 }
 
