@@ -74,7 +74,7 @@ impl<'a> RunCharge<'a> {
             None => {
                 let what = format!("the checkpoint of the run {}", checkpoint.id);
                 let why = format!(
-                    "the ledger of its data has no entry {run}, so what its {} steps spent is not \
+                    "the ledger of its data has no entry {run}, so the cost of its {} steps is not \
                      counted",
                     format_count(checkpoint.step as usize)
                 );

@@ -245,7 +245,7 @@ settings! {
     /// with the bound, so epsilon does not change.
     #[setting(
         "SCHEDULE", "constant", Outcome, [],
-        "Schedule of the clip norm, in the form of --noise-schedule"
+        "Schedule of the clip norm, with the same forms as the noise schedule"
     )]
     fn clip_schedule(schedule: ClipSchedule) |private| private.clip_schedule = schedule;
 
