@@ -54,7 +54,10 @@ fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         Some(found) if !found.is_file() => return File::create(path)?.write_all(bytes),
         // Replacing would not ask for the permission to write.
         Some(found) if found.permissions().readonly() => {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is write-protected"));
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "the file is write-protected",
+            ));
         }
         _ => {}
     }
@@ -110,7 +113,7 @@ pub fn check_disk_space(folder: &Path, bytes: u64) -> Result<()> {
     fs::create_dir_all(folder)
         .and_then(|()| tempfile::tempfile_in(folder))
         .and_then(|file| reserve(&file, bytes))
-        .map_err(|e| Error::io(format!("room for files in {}", folder.display()), &e))
+        .map_err(|e| Error::io(format!("free space for files in {}", folder.display()), &e))
 }
 
 /// Extends a file to this length, so that the file system allocates the space.
@@ -142,7 +145,7 @@ fn failed(path: &Path, error: &io::Error) -> Error {
     let written = Error::io(format!("writing {}", path.display()), error);
     match error.kind() {
         AlreadyExists | IsADirectory | NotADirectory | PermissionDenied | ReadOnlyFilesystem => {
-            written.fix("name a file in a folder of yours")
+            written.fix("name a file in a folder that you can write")
         }
         _ => written,
     }

@@ -120,7 +120,7 @@ pub(crate) fn unsupported(
 
 /// Returns the error of an epsilon that is not finite.
 pub(crate) fn overflow(what: String) -> Error {
-    let why = "the privacy loss overflows: so little noise gives no privacy";
+    let why = "the privacy loss overflows: there is too little noise for any privacy";
     Error::new(ErrorKind::Accounting, what, why).fix("use a larger noise multiplier or fewer steps")
 }
 
@@ -131,7 +131,9 @@ impl fmt::Display for PrivacyCost {
             write!(f, " at order {}", Readable(self.order))?;
         }
         if self.at_end_of_orders {
-            f.write_str(", an end of the order list: a longer list could give less")?;
+            f.write_str(
+                ", at an end of the order list: a longer list could give a smaller epsilon",
+            )?;
         }
         match self.lower_bound {
             Some(lower) if RoundedUp(lower).to_string() != RoundedUp(self.epsilon).to_string() => {
@@ -153,7 +155,8 @@ mod tests {
             PrivacyCost { order: 1.1, at_end_of_orders: true, ..PrivacyCost::new(2.0, "rdp") };
         assert_eq!(
             spent.to_string(),
-            "epsilon 2 (rdp at order 1.1, an end of the order list: a longer list could give less)"
+            "epsilon 2 (rdp at order 1.1, at an end of the order list: a longer list could give a \
+             smaller epsilon)"
         );
     }
 

@@ -50,9 +50,9 @@ pub fn group_epsilon(
     }
     let (mut low, mut high) = (MIN_LN_DELTA, delta.0.ln());
     let Some(mut smallest) = bound(low)? else {
-        let why = "the deltas that it would need are smaller than numbers can be";
+        let why = "the required deltas are below the smallest floating-point number";
         return Err(Error::new(ErrorKind::Accounting, "no epsilon of the group is known", why)
-            .fix("count a larger noise multiplier, fewer steps or a smaller group"));
+            .fix("use a larger noise multiplier, fewer steps or a smaller group"));
     };
     for _ in 0..EVALUATIONS {
         let middle = 0.5 * (low + high);

@@ -162,7 +162,7 @@ schedule!(
     /// The noise is the noise multiplier times the bound of the same step, so the bound cancels in
     /// the privacy loss and epsilon does not depend on this schedule. It is public, and must not
     /// depend on the data, for the reason given at [`NoiseSchedule`].
-    ClipSchedule: "clip bound", power 1.0; "clip bound"
+    ClipSchedule: "clip norm", power 1.0; "clip norm"
 );
 
 #[cfg(test)]

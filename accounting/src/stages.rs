@@ -47,7 +47,7 @@ impl Stage {
         if self.clip_scale > 0.0 && self.clip_scale.is_finite() {
             return Ok(self);
         }
-        let why = "the factor on the clip bound must be finite and above 0";
+        let why = "the factor on the clip norm must be finite and above 0";
         Err(Error::setting("clip_scale", self.clip_scale, why).fix("use for example 1"))
     }
 
@@ -97,7 +97,7 @@ impl Stages {
             ends.push(total);
         }
         if merged.is_empty() {
-            return Err(Error::setting("stages", "[]", "a run has at least one stage")
+            return Err(Error::setting("stages", "[]", "a run needs at least one stage")
                 .fix("give at least one stage with at least one step"));
         }
         Ok(Self { stages: merged, ends })
@@ -296,7 +296,9 @@ fn unusable(
         } else {
             ("noise schedule", noise.to_string())
         };
-        let why = format!("it changes more than {MAX_CHANGES} times, and every change is recorded");
+        let why = format!(
+            "the schedule changes more than {MAX_CHANGES} times, and every change is recorded"
+        );
         return Error::setting(name, text, why)
             .fix("use fewer steps or epochs, or a schedule with fewer changes");
     }
@@ -308,7 +310,7 @@ fn unusable(
         }
         Ok(_) => {
             let why =
-                format!("the factor on the clip bound becomes {} {location}", stage.clip_scale);
+                format!("the factor on the clip norm becomes {} {location}", stage.clip_scale);
             Error::setting("clip schedule", clip, why)
         }
     };

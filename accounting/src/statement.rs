@@ -91,8 +91,8 @@ pub fn caveats(epsilon: f64, delta: Delta, examples: usize) -> Vec<String> {
     let rounded = RoundedUp(epsilon);
     if epsilon > 100.0 {
         caveats.push(format!(
-            "epsilon {rounded} promises nothing in practice: an attacker may be certain of what a \
-             training example is"
+            "epsilon {rounded} guarantees nothing in practice: an attacker may identify a training \
+             example with certainty"
         ));
     } else if epsilon > 10.0 {
         caveats.push(format!(
@@ -178,8 +178,8 @@ fn assumptions_and_exclusions(facts: &GuaranteeFacts) -> Vec<String> {
     )];
     if facts.study_mode {
         lines.push(
-            "Study mode: seeds were given, so whoever knows them can compute the noise again and \
-             take it off. The guarantee holds only with seeds from the operating system."
+            "Study mode: seeds were given, so anyone who knows them can recompute the noise and \
+             subtract it. The guarantee holds only with seeds from the operating system."
                 .to_string(),
         );
     }
@@ -294,8 +294,8 @@ fn describe_steps(kind: &SingleRelease, times: u64) -> String {
             RoundedNearest(sampling_rate)
         ),
         SingleRelease::Truncated { sampling_rate, batch_cap, .. } => format!(
-            "{} with Poisson sampling at sampling rate {}, of larger samples a random part of \
-             {batch_cap}",
+            "{} with Poisson sampling at sampling rate {}; batches larger than {batch_cap} are cut \
+             to a uniformly random subset of that size",
             counted("step"),
             RoundedNearest(sampling_rate)
         ),

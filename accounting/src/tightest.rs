@@ -73,7 +73,7 @@ impl TightestAccountant {
     ) -> Result<Vec<PrivacyCost>> {
         let rate = sampling_rate.check()?;
         if let Some(pair) = at.windows(2).find(|pair| pair[0] > pair[1]) {
-            let why = format!("it follows {}, and the numbers of steps must not decrease", pair[0]);
+            let why = format!("follows {}, but the numbers of steps must not decrease", pair[0]);
             return Err(Error::setting("at", pair[1], why).fix("sort the numbers of steps"));
         }
         let list = |&steps: &u64| [prior, &[stages.event(rate, steps)]].concat();

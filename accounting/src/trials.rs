@@ -97,14 +97,14 @@ impl Trials {
             return Err(Error::setting(
                 "mean",
                 mean,
-                "it is no mean number of trials to select from",
+                "the mean number of trials must be above 1 and at most 1e6",
             )
             .fix("use a number above 1 and at most 1e6"));
         }
         match *self {
             Self::NegativeBinomial { shape, .. } if !SHAPES.contains(&shape) => {
                 let why = "shapes from 0 to 100 are supported";
-                Err(Error::setting("shape", shape, why).fix("use 1, the geometric law"))
+                Err(Error::setting("shape", shape, why).fix("use 1, the geometric distribution"))
             }
             _ => Ok(self),
         }
@@ -134,8 +134,8 @@ impl Trials {
     pub fn quantile(&self, uniform: f64) -> Result<u64> {
         self.check()?;
         if !(0.0..1.0).contains(&uniform) {
-            return Err(Error::setting("uniform", uniform, "it stands for a probability")
-                .fix("draw it from [0, 1)"));
+            return Err(Error::setting("uniform", uniform, "the quantile must be in [0, 1)")
+                .fix("draw it uniformly from [0, 1)"));
         }
         // The logarithm of the first probability, which may underflow, and the ratios of the next
         // ones to those before them.
@@ -193,10 +193,12 @@ impl FromStr for Trials {
     /// `poisson:5`.
     fn from_str(text: &str) -> Result<Self> {
         let (law, mean) = text.split_once(':').unwrap_or(("geometric", text));
-        let why = "it is not a distribution of the number of trials";
+        let why = "not a distribution of the number of trials";
         let refused = || {
-            Error::setting("trials", text, why)
-                .fix("write the mean number of trials, 5, or geometric:5, logarithmic:5, poisson:5")
+            Error::setting("trials", text, why).fix(
+                "give the mean number of trials, such as 5, or geometric:5, logarithmic:5 or \
+                 poisson:5",
+            )
         };
         let mean = mean.trim().parse().map_err(|_| refused())?;
         let trials = match law.trim() {

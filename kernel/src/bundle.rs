@@ -82,8 +82,12 @@ pub fn bundle(args: &BundleArgs) -> Result<()> {
         && needed > requested
     {
         let what = format!("--glibc {requested}: the program needs glibc {needed}");
-        return Err(Error::new(ErrorKind::Notebook, what, "it would not start on such a machine")
-            .fix("make the bundle on a machine with an older system"));
+        return Err(Error::new(
+            ErrorKind::Notebook,
+            what,
+            "the program would not start on such a machine",
+        )
+        .fix("build the bundle on a machine with an older system"));
     }
     let version = query_version(&compiled)?;
     write_bundle(&args.dir, &program, &readme_text(&version, args.cuda, needed))?;
@@ -103,11 +107,11 @@ fn check_zigbuild() -> Result<()> {
     if programs::capture_stdout(Path::new(name), &["--version"]).is_some() {
         return Ok(());
     }
-    let why = "this machine's linker makes programs for its own glibc or later ones; \
+    let why = "the linker of this machine links only for its own glibc or a later one; \
                cargo-zigbuild links for earlier ones";
     Err(Error::new(ErrorKind::Notebook, format!("{name} (not found)"), why).fix(
-        "`pip install cargo-zigbuild ziglang` in an active Python environment, then give the same \
-         command again; or make the bundle on a machine with an older system, without --glibc",
+        "`pip install cargo-zigbuild ziglang` in an active Python environment, then run the same \
+         command again; or build the bundle on a machine with an older system, without --glibc",
     ))
 }
 
@@ -141,8 +145,8 @@ fn readme_text(version: &str, cuda: bool, needed: Option<GlibcVersion>) -> Strin
         "{version}, without notebooks, for {system}{glibc}.\n{cuda}\n\
          ./epsilab --help                 the commands\n\
          ./epsilab grid --engine slurm …  submits a grid whose nodes run this program\n\n\
-         Another program submits to nodes that run this one by --program PATH; both must be of the\n\
-         same version.\n"
+         Another program can submit to nodes that run this one with --program PATH; both must be\n\
+         of the same version.\n"
     )
 }
 

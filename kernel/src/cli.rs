@@ -43,7 +43,7 @@ epsilon --event-file ledger.json --data-set 1 --delta 1e-5 --accountant pld",
     "\
 Without --accountant all accountants run. The first line is the smallest proved epsilon; values that
 are only approximate are labelled and never chosen. With --json the keys are always the same:
-`epsilon` is the result, then one key per accountant, null if it refused or was not asked. If all
+`epsilon` is the result, then one key per accountant, null if it refused or was not run. If all
 refuse, `epsilon` is null, `why` gives the reason, and the exit code is 0.",
 );
 
@@ -81,9 +81,9 @@ grid --pre-prune 0,0.3,0.6,0.9 --drop 0,0.3,0.6,0.9 --epsilon 1,3 --seeds 3
 grid --method dp-sgd,non-private --learning-rate 0.1,1,4 --epochs 2 --out results
 grid --plan plan.json --json > grid.json",
     "\
-The options are those of `train`. Several values of one, with commas between them, make a cell of
-each; a method gets those that it has. --freeze and --train-only may be given several times to one
-cell. A plan file is JSON. Its keys are the names of these options (with _ or -); a value is a name,
+The options are those of `train`. Comma-separated values of an option make one case each; a
+method takes the options that it has. --freeze and --train-only may be given several times for one
+case. A plan file is JSON. Its keys are the names of these options (with _ or -); a value is a name,
 a number or a list. Every key is optional; unknown keys are refused. Options on the command line
 replace keys of the file.
 
@@ -100,17 +100,17 @@ replace keys of the file.
 
 Every run is stored in the project's run store and charged to its ledger. Both are in .epsilab/ of
 the project, or in the folder named by EPSILAB_HOME; `doctor` says which is used. So the same
-command trains nothing the second time, and a command that was stopped continues. A cell with both
-rates 0 is plain DP-SGD; dp-sgd has no rates, and non-private has no epsilon. If a cell can't be
+command trains nothing the second time, and a command that was stopped continues. A case with both
+rates 0 is plain DP-SGD; dp-sgd has no rates, and non-private has no epsilon. If a case can't be
 trained (a target out of reach, for example), `errors` says why, and the others are trained.
 
---preview trains nothing and shows steps, noise multiplier and epsilon of every cell.
+--preview trains nothing and shows steps, noise multiplier and epsilon of every case.
 
-With --json stdout is a list with one object per cell: data, model, method, settings (others that
+With --json stdout is a list with one object per case: data, model, method, settings (others that
 differ), mask, drop_rule, pre_prune, drop, epsilon, delta, epsilon_spent, badge (proved, assumption,
 none), accuracy_mean, accuracy_std, accuracies, runs, run_labels, errors; claimed_epsilon and
 mean_threshold where a method has them. Rates and accuracies are fractions; accuracy_std is null for
-one seed. epsilon is the target, epsilon_spent the largest epsilon of a run of the cell; null means
+one seed. epsilon is the target, epsilon_spent the largest epsilon of a run of the case; null means
 that no epsilon covers the runs (without privacy, or with masks by snip). Labels of runs, here and in
 grid.csv, are random, because the names of their folders in the run store are derived from the data;
 `runs --json` has both. Progress, with these names, and the cost of other recorded runs go to stderr.
@@ -165,7 +165,7 @@ of values makes one case of each, several lists all combinations. `cases` are gr
 options. --freeze and --train-only may be given several times to one run: a list inside the list is
 one such value. Unknown keys are refused, and the options of every case are checked before anything
 is trained; what depends on the data is checked when the case begins. Options on the command line
-replace those of the file in every case; several values of one, with commas, make a case of each.
+replace those of the file in every case; comma-separated values of an option make one case each.
 
   {
     \"experiments\": [
@@ -192,9 +192,9 @@ With --json each object has the keys of `grid --json`, and experiment, options, 
 target and epsilon_spent that of one run: the ledger counts all of them. --out writes sweep.json,
 sweep.md, and a CSV file and figures of each experiment.
 
-`paper` is what a paper says of an experiment or of a group of cases. Its results are shown beside
-ours where the work is the same: not if options of the command change it (other than --data and
---device), and not on data of another size.
+`paper` is what a paper reports for an experiment or a group of cases. Its results are shown beside
+ours where the experiment is the same: not if options of the command change it (other than --data
+and --device), and not on data of another size.
 
     \"paper\": {\"examples\": 1281167, \"orders\": \"tf_legacy\", \"accuracy %\": 57.2,
               \"epsilon\": 6.7e4, \"s per epoch\": 555.05}
@@ -237,7 +237,7 @@ ledger --json > ledger.json",
     "\
 For each data set: the epsilon of all private runs together, the budget and what is left of it, runs
 without privacy, and every charged run. The total is stated at the delta of the budget (1e-5 without
-one) and for one relation of neighbours, which it names if it is another than add or remove one.
+one) and for one neighbouring relation, which is named unless it is add or remove one.
 
 With --json stdout is one object: format, exported_at, data_sets, each with name, runs (run, at,
 note, event, closed, stopped_early, closing_note), events, epsilon (null if a run has no guarantee;
@@ -274,7 +274,7 @@ audit dp-sgd
 audit half-noise --json
 audit dp-sgd --sampling-rate 0.05 --steps 200 --trials 4000 --json",
     "\
-The mechanism that trains is played many times, with and without an example whose gradient the
+The training mechanism runs many times, with and without an example whose gradient the
 attacker chooses (a canary). If the attacker tells the two apart more often than the trade-off curve
 of the ledger allows, the claim is refuted. No data are read and nothing is charged to a ledger.
 
@@ -386,8 +386,8 @@ fn unknown_command_error(error: &clap::Error, name: &str) -> Option<Error> {
     let nearest = options::closest_match(name, names.map(clap::Command::get_name));
     let help = format!("`{}` lists all commands", program::command("--help"));
     is_first.then(|| {
-        let what = format!("the command {name}");
-        Error::new(ErrorKind::Setting, what, "there is none of this name").fix(match nearest {
+        let what = format!("unknown command {name}");
+        Error::new(ErrorKind::Setting, what, "`epsilab` has no such command").fix(match nearest {
             Some(nearest) => format!("did you mean `{nearest}`? {help}"),
             None => help,
         })
@@ -425,9 +425,13 @@ fn resume(id: String, command: Vec<OsString>) -> Result<ExitCode> {
     match Cli::try_parse_from(program.chain(command)) {
         Ok(Cli { command: Some(Command::Train(args)), .. }) => train::train(&args.resuming(id)),
         _ => {
-            let why = "it is no command `train` of this version";
-            Err(Error::new(ErrorKind::CorruptData, "the command of the checkpoint", why)
-                .fix("give the command `train` again with the same options"))
+            let why = "the checkpoint's command is not a valid `train` command in this version";
+            Err(Error::new(
+                ErrorKind::CorruptData,
+                "cannot resume from the command in the checkpoint",
+                why,
+            )
+            .fix("run `train` again with the same options"))
         }
     }
 }

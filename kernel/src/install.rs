@@ -99,8 +99,8 @@ pub fn uninstall(args: &InstallArgs) -> Result<()> {
     if KernelSpec::read(&dir).is_none() {
         return Err(Error::new(
             ErrorKind::Notebook,
-            format!("{} is not ours", dir.display()),
-            "it was not made by Epsilab, so it is left as it is",
+            format!("{} is not a kernel of Epsilab", dir.display()),
+            "Epsilab did not install it, so it is not removed",
         )
         .fix("remove it with `jupyter kernelspec remove`"));
     }

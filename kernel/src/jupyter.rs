@@ -135,13 +135,13 @@ fn set_up(home: &Path) -> Result<PathBuf> {
             .map_err(|e| Error::io(format!("clearing {}", venv.display()), &e))?;
     }
     eprintln!("no JupyterLab found: setting one up in {} (once)", venv.display());
-    eprintln!("1/2 virtual environment with {} (some seconds)", python.display());
+    eprintln!("1/2 virtual environment with {} (a few seconds)", python.display());
     let mut make = Command::new(&python);
     make.args(["-m", "venv"]).arg(&venv);
-    run_setup_step(make, "making the virtual environment", {
+    run_setup_step(make, "creating the virtual environment", {
         "on Debian and Ubuntu: `apt install python3-venv`; then try again"
     })?;
-    eprintln!("2/2 {JUPYTERLAB_REQUIREMENT} from PyPI (about a minute, some 50 MB to download)");
+    eprintln!("2/2 {JUPYTERLAB_REQUIREMENT} from PyPI (about a minute, about 50 MB to download)");
     let mut install = Command::new(venv.join("bin/python"));
     install.args([
         "-m",
@@ -152,7 +152,7 @@ fn set_up(home: &Path) -> Result<PathBuf> {
         JUPYTERLAB_REQUIREMENT,
     ]);
     let fix = format!(
-        "is this machine online? `{}` needs neither Python nor net",
+        "check the network connection; `{}` needs neither Python nor a network",
         program::command(A_NOTEBOOK)
     );
     run_setup_step(install, "installing JupyterLab", &fix)?;
@@ -168,7 +168,7 @@ fn run_setup_step(mut command: Command, action: &str, fix: &str) -> Result<()> {
     if status.success() {
         return Ok(());
     }
-    let why = format!("it ended with {status}; what it said stands above");
+    let why = format!("the command ended with {status}; its output is above");
     Err(Error::new(ErrorKind::Notebook, format!("{action} failed"), why).fix(fix))
 }
 

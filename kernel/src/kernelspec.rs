@@ -85,10 +85,12 @@ pub fn validate_name(name: &str) -> Result<String> {
         return wrong("Jupyter allows only the letters a to z, digits, and the signs . _ -");
     }
     if name.chars().all(|c| c == '.') {
-        return wrong("this is a folder of the system, not a name");
+        return wrong("this is a special folder name, not a kernel name");
     }
     if name.eq_ignore_ascii_case("rust") {
-        return wrong("this name belongs to the evcxr kernel, which would write over ours");
+        return wrong(
+            "this name belongs to the evcxr kernel, whose installation would overwrite it",
+        );
     }
     Ok(name.to_ascii_lowercase())
 }
@@ -108,7 +110,7 @@ pub fn write_spec(
         return Err(Error::new(
             ErrorKind::Notebook,
             format!("{} exists", dir.display()),
-            "it is another kernel, not made by Epsilab",
+            "another kernel, not installed by Epsilab, has this name",
         )
         .fix("choose another name with `--name`"));
     }
@@ -125,7 +127,7 @@ pub fn write_spec(
     });
     let writing = |e: &std::io::Error| {
         Error::io(format!("writing {}", dir.display()), e)
-            .fix("choose a place of yours: `--user`, or `--prefix DIR`")
+            .fix("choose a folder that you can write: `--user`, or `--prefix DIR`")
     };
     std::fs::create_dir_all(&dir).map_err(|e| writing(&e))?;
     for (file, bytes) in LOGOS {

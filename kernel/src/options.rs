@@ -76,7 +76,7 @@ fn lookup_entry<T: Copy>(
 ) -> Result<(&'static str, T)> {
     table.iter().find(|(known, _)| *known == name).copied().ok_or_else(|| {
         let names: Vec<&str> = table.iter().map(|(known, _)| *known).collect();
-        Error::setting(option, name, "there is none of this name").fix(suggest_names(name, &names))
+        Error::setting(option, name, "unknown name").fix(suggest_names(name, &names))
     })
 }
 
@@ -130,8 +130,7 @@ pub fn default_model(data: &Dataset) -> Result<(&'static str, ModelConstructor)>
 pub fn find_method(name: &str) -> Result<Box<dyn Method>> {
     let found = methods::methods().into_iter().find(|method| method.descriptor().name == name);
     found.ok_or_else(|| {
-        Error::setting("--method", name, "there is no method of this name")
-            .fix(suggest_names(name, &method_names()))
+        Error::setting("--method", name, "unknown method").fix(suggest_names(name, &method_names()))
     })
 }
 
@@ -162,7 +161,7 @@ pub fn parse_activation(name: Option<&str>) -> Result<Option<Activation>> {
 pub fn non_negative_count<N: TryFrom<i64>>(option: &str, value: Option<i64>) -> Result<Option<N>> {
     let whole = |value| {
         N::try_from(value).map_err(|_| {
-            Error::setting(option, value, "a count is never negative")
+            Error::setting(option, value, "a count cannot be negative")
                 .fix("use a whole number, 1 or more")
         })
     };
@@ -182,9 +181,9 @@ pub fn build_model(
     if texts != (name == TEXT_MODEL) {
         let what = format!("the model {name} on {}", data.name());
         let (why, fix) = if texts {
-            ("the data are texts", "use --model bilstm")
+            ("the model does not read texts", "use --model bilstm")
         } else {
-            ("it reads texts", "use --data sentences or ag_news")
+            ("the model reads texts only", "use --data sentences or ag_news")
         };
         return Err(Error::new(ErrorKind::Model, what, why).fix(fix));
     }
@@ -209,7 +208,7 @@ const RESULTS: u64 = 1 << 20;
 /// Kind `Io` if they can't.
 pub fn check_out(folder: &Path) -> Result<()> {
     file::check_disk_space(folder, RESULTS).map_err(|error| {
-        error.fix("name a folder of yours with `--out DIR`; it needs free space for files")
+        error.fix("name a folder that you can write with `--out DIR`, on a disk with free space")
     })
 }
 

@@ -67,7 +67,7 @@ fn load_reports(name: &str) -> Result<Vec<(String, Report)>> {
                     let why = if name.contains(['/', '.']) {
                         "there is no such file or folder"
                     } else {
-                        "it is neither a label nor the beginning of exactly one stored run's name"
+                        "neither a label nor the beginning of exactly one stored run's name"
                     };
                     Error::new(ErrorKind::MissingData, name, why).fix(format!(
                     "`{}` lists the names; a grid is named by the folder of `grid --out`, or by \
@@ -79,14 +79,14 @@ fn load_reports(name: &str) -> Result<Vec<(String, Report)>> {
         }
     };
     if path.is_dir() && !plan.is_file() {
-        let why = format!("it has no {}, from which a grid is known", PLAN_FILE);
+        let why = format!("a folder of a grid contains {}", PLAN_FILE);
         return Err(Error::new(ErrorKind::MissingData, format!("the folder {name}"), why)
             .fix("name the folder of `grid --out`, or the name of a run"));
     }
     let (plan, results) = grid::stored(&plan)?;
     let instructions = format!(
-        "{}Save this plan as plan.json and give the command. Its runs have the seeds 0, 1, …, so \
-         on the CPU they are the same bit for bit, on the same data.",
+        "{}Save this plan as plan.json and run this command. Its runs have the seeds 0, 1, …, so \
+         on the CPU and the same data their results are identical bit for bit.",
         program::how_to_get()
     );
     let command = program::command("grid --plan plan.json");
@@ -119,14 +119,18 @@ fn output_paths(args: &ReportArgs) -> Result<Vec<PathBuf>> {
             if chosen.iter().all(|only| *only == ending) {
                 return Ok(vec![args.out.clone()]);
             }
-            let why = "its ending does not agree with the formats that are asked for";
+            let why = "the file extension does not match the requested formats";
             Err(Error::setting("--out", args.out.display(), why)
-                .fix("leave out the ending, or the options"))
+                .fix("leave out the extension or the options"))
         }
-        Some(ending) if ending.len() > 1 && ending.chars().all(|c| c.is_ascii_alphabetic()) => Err(
-            Error::setting("--out", args.out.display(), "its ending names no format of reports")
-                .fix("end the name in .html, .md or .tex, or leave the ending out"),
-        ),
+        Some(ending) if ending.len() > 1 && ending.chars().all(|c| c.is_ascii_alphabetic()) => {
+            Err(Error::setting(
+                "--out",
+                args.out.display(),
+                "the file extension is not a format of reports",
+            )
+            .fix("end the name in .html, .md or .tex, or leave out the extension"))
+        }
         _ => {
             let chosen = if chosen.is_empty() { vec!["html"] } else { chosen };
             let with = |ending: &str| PathBuf::from(format!("{}.{ending}", args.out.display()));

@@ -32,8 +32,8 @@ fn refusal(args: &JupyterArgs) -> Error {
     arguments.push("--".to_owned());
     arguments.extend(args.jupyter_args.iter().cloned());
     arguments.push("--allow-root".to_owned());
-    let why = "it refuses to run as root unless it is told to, since whoever reaches its page may \
-               then do anything on this machine";
+    let why = "JupyterLab refuses to run as root by default, because anyone who can open its page \
+               could then do anything on this machine";
     Error::new(ErrorKind::Notebook, "JupyterLab as root", why).fix(format!(
         "allow it, in a container for example: `{}`; or run it as another user",
         arguments.join(" ")

@@ -59,14 +59,15 @@ pub fn runs(
             let checkpoint = lab::checkpoint(id)?;
             if checkpoint.command.is_empty() {
                 let what = format!("the run {}", checkpoint.id);
-                let why = "it was not begun by a command, so the program does not know its data";
+                let why = "the run was not started by a command, so the program does not know its \
+                           data";
                 return Err(Error::new(ErrorKind::Setting, what, why)
-                    .fix("run its cell or program again: the run goes on from its checkpoint"));
+                    .fix("run its cell or program again: the run resumes from its checkpoint"));
             }
             // The command may name files relative to the folder that it was given in.
             std::env::set_current_dir(&checkpoint.folder).map_err(|e| {
-                let what = format!("entering {}, where the run was begun", checkpoint.folder);
-                Error::io(what, &e).fix("give the command again in another folder")
+                let what = format!("entering {}, where the run was started", checkpoint.folder);
+                Error::io(what, &e).fix("run the command again in another folder")
             })?;
             eprintln!("in {}: epsilab {}", checkpoint.folder, checkpoint.command.join(" "));
             let command = checkpoint.command.into_iter().map(OsString::from).collect();
@@ -78,7 +79,7 @@ pub fn runs(
             } else {
                 ("the checkpoint of", lab::remove_checkpoint(id)?)
             };
-            eprintln!("removed {what} {id}; what the ledger charges for it stays");
+            eprintln!("removed {what} {id}; its charge in the ledger remains");
         }
     }
     Ok(ExitCode::SUCCESS)

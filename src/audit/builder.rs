@@ -182,7 +182,7 @@ impl Audit {
     pub fn run(&self) -> Result<AuditReport> {
         let began = Instant::now();
         if self.trials < MIN_TRIALS {
-            let why = format!("fewer than {MIN_TRIALS} refute nothing");
+            let why = format!("fewer than {MIN_TRIALS} trials cannot refute a claim");
             return Err(Error::setting("trials", self.trials, why).fix("use for example 20000"));
         }
         let stages = stages_of(&self.plan)?;

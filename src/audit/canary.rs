@@ -53,7 +53,7 @@ impl CanaryNetwork {
             return Err(Error::setting("dimension", dimension, why).fix("use for example 256"));
         }
         if !(canary_norm > 0.0 && canary_norm <= 1e6) {
-            let why = "it multiplies the clip bound, so it must be positive and at most 1e6";
+            let why = "the factor on the clip norm must be positive and at most 1e6";
             return Err(Error::setting("canary_norm", canary_norm, why).fix("use for example 10"));
         }
         let features = dimension / 2;
@@ -193,7 +193,8 @@ fn required_layers(plan: &Plan, bound: &dyn Bound) -> Result<usize> {
     match bound.groups(&of_layers(2)?) {
         Ok(_) => Ok(2),
         Err(error) => {
-            let why = format!("the audit has networks of one and two layers ({})", error.what());
+            let why =
+                format!("the audit has only networks of one and two layers ({})", error.what());
             Err(Error::new(ErrorKind::Setting, "a bound on more layers", why)
                 .fix("audit the same method with bounds for one or two layers"))
         }

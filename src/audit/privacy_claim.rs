@@ -36,7 +36,7 @@ pub(super) fn require_poisson_sampling(plan: &Plan) -> Result<()> {
         return Ok(());
     }
     let what = format!("an audit of steps on {}", plan.sampling());
-    let why = "the games of an audit draw Poisson samples, with and without one example";
+    let why = "the trials of an audit draw Poisson samples, with and without one example";
     Err(Error::new(ErrorKind::Setting, what, why)
         .fix("audit the same method on Poisson samples: its steps are the same"))
 }
@@ -48,7 +48,7 @@ pub(super) fn require_poisson_sampling(plan: &Plan) -> Result<()> {
 pub(super) fn stages_of(plan: &Plan) -> Result<Stages> {
     plan.stages()?.ok_or_else(|| {
         let what = format!("an audit of {}", plan.method());
-        let why = "it adds no noise: its epsilon is infinite";
+        let why = "the method adds no noise, so its epsilon is infinite";
         Error::new(ErrorKind::Setting, what, why).fix("audit a private method")
     })
 }

@@ -143,9 +143,9 @@ impl fmt::Display for AuditReport {
         writeln!(f, "{}: {}", self.method, self.verdict)?;
         writeln!(
             f,
-            "Tested: {} trials with a canary whose gradient has {} times the norm of the clip \
-             bound, and as many without it. Each trial has {} of the real mechanism (noise \
-             multiplier {}, sampling rate {}) on {} coordinates.",
+            "Tested: {} trials with a canary whose gradient norm is {} times the clip norm, and as \
+             many without it. Each trial has {} of the real mechanism (noise multiplier {}, \
+             sampling rate {}) on {} coordinates.",
             format_count(self.trials),
             RoundedNearest(self.canary_norm),
             match self.steps {
@@ -200,12 +200,12 @@ impl fmt::Display for AuditReport {
             }
             Verdict::Consistent => write!(
                 f,
-                "Consistent: the attack comes near to what {claim}, and not beyond. This does not \
-                 prove that the method is private."
+                "Consistent: the attack comes close to what {claim}, but does not exceed it. This \
+                 does not prove that the method is private."
             ),
             Verdict::Inconclusive => f.write_str(
                 "Inconclusive: the attack is too weak for a test. Use more trials, a higher \
-                 sampling rate, or less noise. This says nothing for the method.",
+                 sampling rate, or less noise. This is no evidence for the method.",
             ),
         }
     }

@@ -94,7 +94,7 @@ static VARIANTS: [AuditTarget; 11] = [
     }),
     AuditTarget {
         steps: SCHEDULED_STEPS,
-        ..method("decaying-clip", "DP-SGD with a public schedule of the clip bound", |s| {
+        ..method("decaying-clip", "DP-SGD with a public schedule of the clip norm", |s| {
             s.audit(&DpSgd::new().clip_schedule(ClipSchedule::decay(0.5)))
         })
     },
@@ -180,7 +180,7 @@ pub fn by_name(name: &str, options: &Options) -> Result<Audit> {
     let subjects = targets();
     let Some(subject) = subjects.iter().find(|subject| subject.name == name) else {
         let names: Vec<&str> = subjects.iter().map(|subject| subject.name).collect();
-        return Err(Error::setting("method", name, "there is none of this name")
+        return Err(Error::setting("method", name, "unknown method")
             .fix(format!("choose from {}", names.join(", "))));
     };
     let steps = options.steps.unwrap_or(subject.steps);
@@ -234,7 +234,7 @@ fn sizes(sampling_rate: f64) -> Result<(usize, usize)> {
     const MAX_EXAMPLES: f64 = 1e6;
     let batches = 8..=32;
     if !(sampling_rate > 0.0 && sampling_rate <= 1.0 && 8.0 / sampling_rate <= MAX_EXAMPLES) {
-        let why = "the probability of an example to be in a step must be from 8e-6 to 1";
+        let why = "the probability that an example is in a step must be from 8e-6 to 1";
         return Err(Error::setting("sampling_rate", sampling_rate, why).fix("use for example 1"));
     }
     let examples = |batch: usize| (batch as f64 / sampling_rate).round();

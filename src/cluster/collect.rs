@@ -31,10 +31,10 @@ impl ClusterSession<'_> {
         let missing = |id: &str| {
             let why = match status_of_run.get(id) {
                 Some(RunStatus::Failed(why)) => why.replace('\n', " "),
-                Some(RunStatus::Running) => "it is running".to_owned(),
-                Some(RunStatus::Waiting) => "it waits for its turn".to_owned(),
-                Some(RunStatus::NotSubmitted) => "it was not submitted".to_owned(),
-                _ => format!("its task ended without a result; its log is in {}", status.logs),
+                Some(RunStatus::Running) => "still running".to_owned(),
+                Some(RunStatus::Waiting) => "waiting in the queue".to_owned(),
+                Some(RunStatus::NotSubmitted) => "not submitted".to_owned(),
+                _ => format!("the task ended without a result; see its log in {}", status.logs),
             };
             Error::new(ErrorKind::Io, format!("the run {id} is not finished"), why)
         };
@@ -98,7 +98,7 @@ impl ClusterSession<'_> {
             let Some(ticket) = tickets.get(attempt.as_str()) else { continue };
             if ledgers.account().charge_of(&name).is_none() {
                 let event = ticket.plan.event();
-                let note = "trained a second time with other bits; set aside";
+                let note = "trained a second time with different bits; set aside";
                 let origin = self.data.origin();
                 let planned = Entry::planned(&name, origin, &event);
                 let planned = planned.with_neighbouring(ticket.plan.neighbouring());
@@ -132,7 +132,7 @@ impl ClusterSession<'_> {
         while !queue.is_empty() {
             if began.elapsed() > ENDING {
                 let what = "the tasks of the grid are still ending";
-                let why = "what they have begun is not known yet, so nothing was closed";
+                let why = "which runs they have started is not known yet, so no charge was closed";
                 return Err(Error::new(ErrorKind::Io, what, why).fix("cancel again in a minute"));
             }
             std::thread::sleep(Duration::from_millis(500));

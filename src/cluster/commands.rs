@@ -41,12 +41,14 @@ fn run(command: &mut Command) -> Result<Output> {
     command.stdin(Stdio::null()).output().map_err(|e| {
         let what = format!("the command {name} of Slurm");
         let why = match e.kind() {
-            std::io::ErrorKind::NotFound => "there is no such command: Slurm is not installed here",
-            _ => "it can't be started",
+            std::io::ErrorKind::NotFound => {
+                "the command does not exist: Slurm is not installed on this machine"
+            }
+            _ => "the command can't be started",
         };
         Error::new(ErrorKind::Setting, what, format!("{why} ({e})")).fix(
-            "run this on a machine that submits to Slurm (a login node), where sbatch works; or \
-             train here, with --jobs N (in a notebook `grid.jobs(N).run(..)`)",
+            "run this on a machine that can submit to Slurm, such as a login node; or train on \
+             this machine with --jobs N (in a notebook `grid.jobs(N).run(..)`)",
         )
     })
 }
@@ -55,8 +57,8 @@ fn run(command: &mut Command) -> Result<Output> {
 const OTHER_SETTINGS: &str =
     "change the settings that it names; `sinfo` lists partitions and their limits";
 /// Advice for the error of a query that Slurm does not answer.
-const NO_ANSWER: &str = "is this a machine of the cluster, and does its controller answer? `sinfo` \
-                         shows it; or train here, with --jobs N";
+const NO_ANSWER: &str = "check with `sinfo` that this machine belongs to the cluster and that the \
+                         controller answers; or train on this machine with --jobs N";
 
 /// Runs a command of Slurm and returns its output, or its message as an error.
 fn text(command: &mut Command, action: &str, fix: &str) -> Result<String> {
@@ -65,7 +67,8 @@ fn text(command: &mut Command, action: &str, fix: &str) -> Result<String> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let stderr = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
-    let why = if stderr.is_empty() { format!("it ended with {}", output.status) } else { stderr };
+    let why =
+        if stderr.is_empty() { format!("the command ended with {}", output.status) } else { stderr };
     Err(Error::new(ErrorKind::Setting, format!("Slurm refuses {action}"), why).fix(fix))
 }
 
@@ -119,8 +122,11 @@ impl BatchSystem for SlurmCommands {
         // The setting is one more than the largest index.
         match value {
             Some(0 | 1) => {
-                Err(Error::setting("MaxArraySize", 1, "this cluster allows no job arrays")
-                    .fix("train here, with --jobs N; or ask the administrators of the cluster"))
+                Err(Error::setting("MaxArraySize", 1, "this cluster does not allow job arrays")
+                    .fix(
+                        "train on this machine with --jobs N, or ask the administrators of the \
+                         cluster",
+                    ))
             }
             value => Ok(value.map_or(1000, |n| n - 1)),
         }
@@ -135,8 +141,8 @@ impl BatchSystem for SlurmCommands {
         let stdout =
             text(Command::new("sbatch").arg("--parsable").arg(script), "the job", OTHER_SETTINGS)?;
         number_of_job(&stdout).ok_or_else(|| {
-            let why = format!("{:?} is no number of a job", stdout.trim());
-            Error::new(ErrorKind::Io, "the answer of sbatch", why).fix("look with squeue")
+            let why = format!("{:?} is not the number of a job", stdout.trim());
+            Error::new(ErrorKind::Io, "the answer of sbatch", why).fix("check with squeue")
         })
     }
 

@@ -243,13 +243,13 @@ impl Outage {
         if self.since.is_none() {
             let what = error.to_string();
             let what = what.lines().next().unwrap_or_default();
-            eprintln!("{what}; the jobs go on, and Slurm is asked again");
+            eprintln!("{what}; the jobs continue, and Slurm is queried again");
         }
         let since = *self.since.get_or_insert(now);
         if now.duration_since(since) < PATIENCE {
             Ok(None)
         } else {
-            Err(error.fix("the jobs go on: the same command watches them"))
+            Err(error.fix("the jobs continue; run the same command to watch them"))
         }
     }
 }
@@ -263,7 +263,7 @@ pub(super) fn require_finished_run(result: GridResult) -> Result<GridResult> {
     let all = result.planned_runs();
     let what = format!("a grid in other processes: 0 of {all} runs are finished");
     Err(Error::new(ErrorKind::Io, what, why.unwrap_or_default())
-        .fix("read the log that it names; the same cell submits the runs again"))
+        .fix("read that log; run the same cell again to submit the runs again"))
 }
 
 #[cfg(test)]

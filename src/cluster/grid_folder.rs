@@ -92,8 +92,8 @@ impl GridFolder {
         let mut above = tickets.ancestors().skip(1);
         match (above.next(), above.nth(1)) {
             (Some(path), Some(home)) => Ok((Self { path: path.to_owned() }, home.to_owned())),
-            _ => Err(Error::setting("--tickets", tickets.display(), "it is in no store")
-                .fix("give the file that the submitter wrote, in grids/ of its store")),
+            _ => Err(Error::setting("--tickets", tickets.display(), "the file is not in a store")
+                .fix("give the file that the submitter wrote, in the folder grids/ of its store")),
         }
     }
 
@@ -117,7 +117,7 @@ impl GridFolder {
             std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
             builder
                 .create(&path)
-                .map_err(|e| Error::io(format!("making the folder {}", path.display()), &e))?;
+                .map_err(|e| Error::io(format!("creating the folder {}", path.display()), &e))?;
         }
         Ok(())
     }
@@ -134,8 +134,8 @@ impl GridFolder {
             Ok(()) => Ok(file),
             Err(fs::TryLockError::WouldBlock) => {
                 let what = "another process submits or collects this grid";
-                let why = "both would charge the same runs";
-                Err(Error::new(ErrorKind::Io, what, why).fix("wait until it is ready"))
+                let why = "both processes would charge the same runs";
+                Err(Error::new(ErrorKind::Io, what, why).fix("wait until it has finished"))
             }
             Err(fs::TryLockError::Error(e)) => Err(failed(&e).fix(format!(
                 "put the store (EPSILAB_HOME) on a file system with locks; `{}` tests one",
@@ -223,7 +223,7 @@ impl GridFolder {
     ) -> Result<Vec<String>> {
         if self.claim(attempt, Holder::Workers)? == Holder::Submitter {
             let what = format!("the ticket {attempt}");
-            let why = "it was withdrawn and is not charged any more";
+            let why = "the ticket was withdrawn and is no longer charged";
             return Err(Error::new(ErrorKind::Setting, what, why).fix("submit the grid again"));
         }
         let own_path = self.path.join("began").join(format!("{attempt}.{}", host::unique_id()?));
@@ -280,7 +280,7 @@ impl GridFolder {
         match (named(Holder::Workers)?, named(Holder::Submitter)?) {
             (true, false) => Ok(Holder::Workers),
             (false, true) => Ok(Holder::Submitter),
-            _ => Err(failed(std::io::Error::other("nothing says whose it is"))),
+            _ => Err(failed(std::io::Error::other("no file names its owner"))),
         }
     }
 

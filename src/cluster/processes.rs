@@ -39,7 +39,7 @@ impl Processes {
     fn start(&self, script: &Path, task: usize) -> Result<Child> {
         let starting = |e: std::io::Error| {
             Error::io(format!("starting a process for {}", script.display()), &e)
-                .fix("train in this process: --jobs N, in a notebook .jobs(n)")
+                .fix("train in this process with --jobs N, or in a notebook with .jobs(n)")
         };
         let logs = script.with_file_name("logs");
         fs::create_dir_all(&logs).map_err(starting)?;

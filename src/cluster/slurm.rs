@@ -136,13 +136,17 @@ impl Slurm {
         let lines = self.before.iter().map(|line| ("before", line));
         for (name, value) in values.chain(extra).chain(lines) {
             if value.is_empty() || value.chars().any(char::is_control) {
-                return Err(Error::setting(name, format!("{value:?}"), "it is no single line")
-                    .fix("give one line of text; lines before the command one by one"));
+                return Err(Error::setting(
+                    name,
+                    format!("{value:?}"),
+                    "the text has more than one line",
+                )
+                .fix("give one line of text; give several lines before the command one by one"));
             }
         }
         self.check_time()?;
         if let Some(option) = self.sbatch.iter().find(|option| !option.starts_with('-')) {
-            return Err(Error::setting("sbatch", option, "an option begins with a dash")
+            return Err(Error::setting("sbatch", option, "the option does not begin with a dash")
                 .fix("for example --qos=long"));
         }
         Ok(())
@@ -161,7 +165,7 @@ impl Slurm {
             Some(limit) => {
                 let why = format!(
                     "tasks are asked to stop {STOP_BEFORE} seconds before their time limit, and a \
-                     task needs some time before its first step"
+                     task takes some time before its first step"
                 );
                 Err(Error::setting("time", limit, why).fix("give four minutes or more, such as 10"))
             }
@@ -257,9 +261,9 @@ fn worker_beside(executable: &Path) -> Result<PathBuf> {
         return Ok(program);
     }
     let what = format!("{} (missing)", program.display());
-    let why = "the nodes run the program epsilab, and this is another program";
+    let why = "the nodes run the program epsilab, but this is another program";
     Err(Error::new(ErrorKind::Setting, what, why).fix(format!(
-        "name it: .program(\"/shared/me/bundle/epsilab\"); `{}` makes one for nodes",
+        "name a program with .program(\"/shared/me/bundle/epsilab\"); `{}` builds one for nodes",
         program::command("bundle DIR")
     )))
 }

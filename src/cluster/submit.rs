@@ -77,10 +77,11 @@ impl ClusterSession<'_> {
         self.experiment.check()?;
         let first = self.build.model(0)?;
         if first.is_user_module() {
-            let what = format!("the model {} in another process", first.name());
-            let why = "it is a module of yours, whose code the workers do not have";
+            let what = format!("cannot train the model {} on workers", first.name());
+            let why = "the model is a user-defined module, whose code the worker program does not \
+                       have";
             return Err(Error::new(ErrorKind::Setting, what, why)
-                .fix("build the model of layers; or train here, with .jobs(n)"));
+                .fix("build the model from layers, or train on this machine with .jobs(n)"));
         }
         let plans = self.experiment.plan_cells(&first, self.data)?;
         let is_given = |plan: &Plan| {
@@ -88,32 +89,39 @@ impl ClusterSession<'_> {
             matches!(mask, Some(PrePrune::Fixed(_)))
         };
         if plans.iter().flatten().any(is_given) {
-            let what = "masks that are made before the run, as those by snip, in another process";
-            return Err(Error::new(ErrorKind::Setting, what, "tickets hold no masks").fix(
-                "use masks that a run makes itself, such as synflow or dp-snip; or train here",
+            let what = "cannot train with given masks on workers";
+            return Err(Error::new(
+                ErrorKind::Setting,
+                what,
+                "tickets do not hold masks made before the run, such as those by snip",
+            )
+            .fix(
+                "use a mask that the run makes itself, such as synflow or dp-snip, or train on \
+                 this machine",
             ));
         }
         if plans.iter().flatten().any(Plan::has_explicit_device) {
-            let what = "a grid of a method with .device(…) in other processes";
-            let why = "the workers train on CPUs, or on the GPUs that are asked for";
+            let what = "a method with .device(…) in a grid on workers";
+            let why = "workers train on CPUs, or on the GPUs that the job requests";
             return Err(Error::new(ErrorKind::Setting, what, why)
-                .fix("leave the device out; ask for GPUs with .gpus(…), --gpus"));
+                .fix("leave out the device, and request GPUs with .gpus(…) or --gpus"));
         }
         let outside = plans.iter().flatten().find(|plan| !is_built_in(plan.method()));
         if let Some(plan) = outside.filter(|_| self.slurm.program.is_none()) {
-            let what = format!("the method {} in another process", plan.method());
-            let why = "it is of another crate, and the program of the workers does not have it";
+            let what = format!("cannot train method {} on workers", plan.method());
+            let why = "the worker program does not register it";
             return Err(Error::new(ErrorKind::Setting, what, why).fix(
-                "name a program that registers it and calls epsilab::cluster::run_worker: \
-                 .program(…), --program",
+                "name a program that registers the method and calls epsilab::cluster::run_worker, \
+                 with .program(…) or --program",
             ));
         }
         if plans.iter().flatten().any(|plan| plan.selection().is_some()) {
-            let what = "a private selection in another process";
-            let why = "it is one run in one process: its trials must stay secret, and with them \
-                       their number and times";
+            let what = "cannot train a private selection on workers";
+            let why = "a private selection runs in one process, because the number of its trials \
+                       and their times must stay secret";
             return Err(Error::new(ErrorKind::Setting, what, why).fix(
-                "train it here: leave out --engine, in a notebook .on(…) or .in_processes(…)",
+                "train on this machine: leave out --engine, or in a notebook .on(…) and \
+                 .in_processes(…)",
             ));
         }
         let mut queue = queue::RunQueue::new(self.experiment, self.build, self.data, &plans);
@@ -258,7 +266,8 @@ impl ClusterSession<'_> {
             Ok(queue) => Ok(queue.get(&array.name).map(|(job, _)| *job)),
             Err(_) if error.kind() == ErrorKind::Setting => Ok(None),
             Err(_) => Err(error.clone().append_advice(
-                "the job may have been taken: its runs stay charged, and the same command finds it",
+                "the job may have been submitted: its runs stay charged, and the same command \
+                 finds it",
             )),
         }
     }

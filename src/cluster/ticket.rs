@@ -65,7 +65,7 @@ pub(crate) fn write(path: &Path, header: &Header, tickets: &[Ticket]) -> Result<
 pub(crate) fn read(path: &Path, first: usize, most: usize) -> Result<(Header, Vec<Ticket>)> {
     let reading = |e: std::io::Error| {
         Error::io(format!("reading the tickets {}", path.display()), &e).fix(format!(
-            "is the store in a folder that all nodes share? `{}` on two of them tells",
+            "check with `{}` on two nodes that the store is in a folder that all nodes share",
             program::command("doctor --shared DIR")
         ))
     };

@@ -56,7 +56,7 @@ pub(super) fn work_until(
     let (_, own_tickets) =
         ticket::read(tickets, index.saturating_mul(header.per_task), header.per_task)?;
     if own_tickets.is_empty() {
-        return Err(Error::setting("--index", index, "there are no tickets with this number")
+        return Err(Error::setting("--index", index, "no tickets have this number")
             .fix("give the number of a task of the array, counted from 0"));
     }
     let tell = |error: Error| {
@@ -103,7 +103,7 @@ fn stopped_too_early() -> Error {
     let why = format!("tasks are asked to stop {STOP_BEFORE} seconds before their time limit");
     let what = "the task was asked to stop before its first step";
     Error::new(ErrorKind::Setting, what, why)
-        .fix("give the tasks more time: --time, in a notebook .time(..)")
+        .fix("give the tasks more time with --time, or in a notebook with .time(..)")
 }
 
 /// Checks that this program is the one that the tickets were written for.
@@ -111,7 +111,7 @@ fn check(header: &Header) -> Result<()> {
     let lab = program::numerics();
     if header.lab != lab {
         let what = format!("tickets of version {} for a worker of version {lab}", header.lab);
-        let why = "another version may train other bits than those that are charged";
+        let why = "another version may not train the same bits as the charged runs";
         return Err(Error::new(ErrorKind::Setting, what, why)
             .fix("submit with the version that the nodes have (--program names it)"));
     }
@@ -134,7 +134,7 @@ fn run_ticket(
     // The id covers plan, model and data, so whatever is trained is what was charged.
     if run_id(&plan, &model, data)? != *id {
         let what = format!("the ticket {attempt}");
-        let why = "plan, model and data are not those of the run that was charged";
+        let why = "the plan, model and data differ from those of the charged run";
         return Err(Error::new(ErrorKind::CorruptData, what, why).fix("submit the grid again"));
     }
     // Before it is begun, so that the charge of a run that can't be trained here can be taken back.

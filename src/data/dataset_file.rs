@@ -34,7 +34,8 @@ impl Dataset {
     pub(crate) fn write_file(&self, path: &Path) -> Result<String> {
         if ![self.train(), self.test()].iter().all(|part| part.is_in_memory()) {
             let what = format!("{} for runs on other machines", self.name());
-            let why = "its examples are in files, and other machines get one file with all of them";
+            let why = "the examples are in files, but other machines get one file with all \
+                       examples";
             return Err(Error::new(ErrorKind::Setting, what, why)
                 .fix("load them first: let data = data.in_memory()?"));
         }
@@ -70,8 +71,8 @@ impl Dataset {
         let found = digest::sha256(&bytes);
         if found != sha256 {
             let why = format!(
-                "its SHA-256 is {found}, and {sha256} was submitted: training would be on other \
-                 data than those that are charged"
+                "the SHA-256 is {found}, but {sha256} was submitted: the run would train on data \
+                 other than those charged"
             );
             return Err(corrupt(path, why));
         }
@@ -82,14 +83,14 @@ impl Dataset {
 fn corrupt(path: &Path, why: String) -> Error {
     let what = format!("the data in {}", path.display());
     Error::new(ErrorKind::CorruptData, what, why)
-        .fix("submit the grid again: the file is written anew, and nothing is charged twice")
+        .fix("submit the grid again: the file is rewritten, and nothing is charged twice")
 }
 
 fn parse(bytes: &[u8]) -> std::result::Result<Dataset, String> {
     let message = |e: &dyn std::fmt::Display| e.to_string();
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|e| message(&e))?;
     let text = metadata.metadata().as_ref().and_then(|metadata| metadata.get(KEY));
-    let text = text.ok_or("it was not written by this program")?;
+    let text = text.ok_or("the file was not written by this program")?;
     let description: Description = serde_json::from_str(text).map_err(|e| message(&e))?;
     let tensors = SafeTensors::deserialize(bytes).map_err(|e| message(&e))?;
     let size: usize = description.shape.iter().product();

@@ -292,10 +292,10 @@ impl fmt::Debug for Examples {
 /// Checks mean and standard deviation of a scaling.
 pub(super) fn check_scale(mean: f32, std: f32) -> Result<()> {
     if !mean.is_finite() {
-        return Err(Error::setting("mean", mean, "it must be a finite number"));
+        return Err(Error::setting("mean", mean, "must be a finite number"));
     }
     if !(std.is_finite() && std > 0.0) {
-        return Err(Error::setting("std", std, "it must be a finite number above 0"));
+        return Err(Error::setting("std", std, "must be a finite number above 0"));
     }
     Ok(())
 }

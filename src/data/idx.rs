@@ -65,12 +65,12 @@ impl Idx {
         let sizes: Vec<usize> = (0..dimensions).map(|i| word(&bytes, 4 + 4 * i) as usize).collect();
         let in_words = || sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ");
         if sizes.contains(&0) {
-            return Err(corrupt(path, format!("it holds no {noun} (sizes {})", in_words())));
+            return Err(corrupt(path, format!("the file holds no {noun} (sizes {})", in_words())));
         }
         let body = sizes.iter().try_fold(1usize, |all, &n| all.checked_mul(n));
         let Some(body) = body.filter(|&body| body <= MAX_FEATURES) else {
             let what = format!(
-                "its header announces {} bytes, more than the {} that are kept in memory",
+                "the header announces {} bytes, more than the limit of {} bytes in memory",
                 in_words(),
                 format_count(MAX_FEATURES)
             );
@@ -161,9 +161,8 @@ fn check_magic(path: &Path, kind: IdxKind, found: u32) -> Result<()> {
     if found == magic {
         return Ok(());
     }
-    let what = format!(
-        "its magic number is 0x{found:08x}, that of an IDX file of {noun} is 0x{magic:08x}"
-    );
+    let what =
+        format!("the magic number is 0x{found:08x}, but an IDX file of {noun} has 0x{magic:08x}");
     let error = corrupt(path, what);
     if found == other_magic {
         return Err(error.fix(format!("this is a file of {other}: give the file of {noun} here")));

@@ -180,7 +180,7 @@ impl KnownDataset {
             self.name
         );
         Err(corrupt(path, what)
-            .fix(format!("get it again as published by {}{alternative}", self.publisher)))
+            .fix(format!("get the file again as published by {}{alternative}", self.publisher)))
     }
 
     fn not_found(&self, missing: &[&str], folders: &[PathBuf]) -> Error {
@@ -199,8 +199,8 @@ impl KnownDataset {
         let folder = self.folders[0];
         let fix = format!(
             "get these files as published by {}, and put them into datasets/{folder}/ of your \
-             project (or set EPSILAB_DATA to the folder that holds {folder}/). Nothing is \
-             downloaded by itself; {} works without any download",
+             project (or set EPSILAB_DATA to the folder that holds {folder}/). Files are never \
+             downloaded automatically; {} works without any download",
             self.publisher, self.synthetic_substitute
         );
         Error::new(ErrorKind::MissingData, what, why).fix(fix)

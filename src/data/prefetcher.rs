@@ -210,7 +210,7 @@ impl<S: Gather> Shared<S> {
         let gathered = gathered.unwrap_or_else(|_| {
             let what = "a thread that gathers examples panicked";
             Err(Error::new(ErrorKind::Io, what, "the batch is not complete")
-                .fix("please report what was printed before: reading must never panic"))
+                .fix("please report the text printed above: reading must never panic"))
         });
         if let Err(error) = gathered {
             state.release(buffer);

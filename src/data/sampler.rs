@@ -53,7 +53,7 @@ impl PoissonSampler {
         if !(sampling_rate > 0.0 && sampling_rate <= 1.0) {
             let why = "a probability above 0 and at most 1: expected batch size / examples";
             return Err(Error::setting("sampling_rate", sampling_rate, why)
-                .fix(format!("take an expected batch size from 1 to {}", format_count(examples))));
+                .fix(format!("use an expected batch size from 1 to {}", format_count(examples))));
         }
         // Scaling by a power of two is exact, and `as` rounds towards zero.
         let threshold = (sampling_rate < 1.0).then(|| (sampling_rate * 2f64.powi(64)) as u64);

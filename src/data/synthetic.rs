@@ -55,12 +55,12 @@ pub(super) fn dataset(
 fn check_counts(train: usize, test: usize, size: usize) -> Result<()> {
     if train == 0 {
         let why = "there must be training examples";
-        return Err(Error::setting("train", train, why).fix("ask for one or more"));
+        return Err(Error::setting("train", train, why).fix("use one or more"));
     }
     for (name, n) in [("train", train), ("test", test)] {
         if n > u32::MAX as usize / size {
             let why = "that is more examples than 32-bit indices and memory allow";
-            return Err(Error::setting(name, format_count(n), why).fix("ask for fewer"));
+            return Err(Error::setting(name, format_count(n), why).fix("use fewer"));
         }
     }
     Ok(())

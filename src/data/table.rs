@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// Allowed numbers of classes: a larger number means that the labels are not classes.
 pub(super) const CLASSES: RangeInclusive<usize> = 2..=65_536;
-pub(super) const CLASSES_FIX: &str = "there must be two classes to tell apart, and at most 65,536";
+pub(super) const CLASSES_FIX: &str = "the number of classes must be from 2 to 65,536";
 
 /// Creates a data set from vectors: `x` holds the features of all examples, `[examples, shape…]`
 /// row-major, and `y` their labels, below `classes`.
@@ -69,7 +69,7 @@ pub fn csv(path: impl AsRef<Path>, label: &str) -> Result<Dataset> {
                 Err(corrupt(path, format!("{position}: {why}")).fix(fix))
             };
             if cell.is_empty() {
-                let fix = "fill missing values in, or leave such rows out, before reading";
+                let fix = "fill in missing values, or leave out such rows, before reading";
                 return refuse("the cell is empty", fix);
             }
             if column == label_column {
@@ -154,8 +154,8 @@ fn classes_of(path: &Path, labels: &Idx) -> Result<usize> {
             format_count(at)
         );
         return Err(corrupt(path, what).fix(
-            "if the file is right, say how many classes there are: \
-             data::idx_with_classes(images, labels, classes)",
+            "if the file is correct, give the number of classes: data::idx_with_classes(images, \
+             labels, classes)",
         ));
     }
     if greatest == 0 {
@@ -190,7 +190,7 @@ fn checked(x: Vec<f32>, shape: &[usize], y: Vec<u32>, classes: usize) -> Result<
     if y.len().checked_mul(size) != Some(x.len()) {
         let value = format!("{} numbers", format_count(x.len()));
         let why = format!(
-            "{} labels and examples of shape {} ({size} numbers each) don't fit that",
+            "{} labels and examples of shape {} ({size} numbers each) do not match",
             format_count(y.len()),
             format_shape(shape)
         );
@@ -204,8 +204,8 @@ fn checked(x: Vec<f32>, shape: &[usize], y: Vec<u32>, classes: usize) -> Result<
     }
     if let Some(at) = x.iter().position(|value| !value.is_finite()) {
         let what = format!("feature {} of example {} is {}", at % size, at / size, x[at]);
-        let why = "one value that is not finite makes every gradient that it enters not finite";
-        let fix = "fill missing values in, or leave such examples out";
+        let why = "one value that is not finite makes every gradient computed from it not finite";
+        let fix = "fill in missing values, or leave out such examples";
         return Err(Error::new(ErrorKind::CorruptData, what, why).fix(fix));
     }
     Ok(Examples::new(shape, x, y))
@@ -225,11 +225,13 @@ pub(super) fn label_column(path: &Path, columns: &[String], label: &str) -> Resu
             if columns.is_empty() { "none (is it empty?)".into() } else { columns.join(", ") }
         );
         return Err(Error::setting("label", format!("`{label}`"), why)
-            .fix("give one of these; the first line of the file must be a header"));
+            .fix("choose one of these; the first line of the file must be a header"));
     };
     if columns.len() < 2 {
         let what = format!("`{label}` is its only column");
-        return Err(corrupt(path, what).fix("there must be at least one feature beside the label"));
+        return Err(
+            corrupt(path, what).fix("the file needs at least one feature column besides the label")
+        );
     }
     Ok(found)
 }
@@ -279,8 +281,8 @@ pub(super) fn csv_error(path: &Path, e: &::csv::Error) -> Error {
         ::csv::ErrorKind::Io(io) if io.get_ref().is_some_and(|why| why.is::<TooLong>()) => {
             let what = format!("{line}{io}");
             corrupt(path, what).fix(
-                "check that no quote is left open and that the file is what it should be; if so, \
-                 split it, or read it with your own code and use data::from_vecs",
+                "check that every quote is closed and that the file is the right one; if so, split \
+                 it, or read it with your own code and use data::from_vecs",
             )
         }
         // All other errors of reading are about the content.

@@ -150,7 +150,7 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> Option<&str> {
     text.or(panic.downcast_ref::<&str>().copied())
 }
 
-const NO_REASON: &str = "it gave no reason";
+const NO_REASON: &str = "no reason was given";
 
 /// Number of guards that exist. While there are any, panics of backend threads are not printed.
 static ACTIVE_GUARDS: AtomicUsize = AtomicUsize::new(0);

@@ -77,7 +77,7 @@ impl CudaInstallation {
         }
         let Some(driver) = self.driver else {
             return missing(
-                "there is no driver (libcuda.so.1)",
+                "no driver was found (libcuda.so.1)",
                 "every computation on the GPU goes through the driver",
                 "install the NVIDIA driver (`nvidia-smi` shows whether it works), or use the \
                  device \"cpu\"",
@@ -87,7 +87,7 @@ impl CudaInstallation {
             let what = format!("the driver sees {} GPU(s)", self.gpus.len());
             let fix = "check the number (GPUs are counted from 0) and CUDA_VISIBLE_DEVICES, which \
                        may hide GPUs, or use the device \"cpu\"";
-            return missing(&what, "there is no GPU of this number", fix);
+            return missing(&what, "no GPU has this number", fix);
         }
         let packages = match driver.0 {
             ..=12 => {

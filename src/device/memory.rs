@@ -29,7 +29,7 @@ pub(crate) fn memory_budget(device: &Device) -> Result<usize> {
 fn parse_mebibytes(mebibytes: &str) -> Result<usize> {
     let count = mebibytes.trim().parse::<usize>().ok().filter(|&count| count > 0);
     count.and_then(|count| count.checked_mul(1 << 20)).ok_or_else(|| {
-        let why = "it is the memory budget of a GPU, a positive whole number of MiB";
+        let why = "the memory budget of a GPU must be a positive whole number of MiB";
         Error::setting(MEMORY_VARIABLE, mebibytes, why).fix("try 8192 for 8 GiB, or unset it")
     })
 }

@@ -69,10 +69,14 @@ fn run(device: DeviceSpec) -> Result<()> {
         Ok(computed) => computed,
         Err(RecvTimeoutError::Timeout) => {
             let why = format!("a small test did not end within {} s", TIME_LIMIT.as_secs());
-            return Err(unusable(device, "it does not answer", why));
+            return Err(unusable(device, "the device does not answer", why));
         }
         Err(RecvTimeoutError::Disconnected) => {
-            return Err(unusable(device, "its test ended without a result", "no cause is known"));
+            return Err(unusable(
+                device,
+                "the test ended without a result",
+                "the cause is unknown",
+            ));
         }
     };
     let parts = computed.map_err(|error| {
@@ -117,7 +121,7 @@ fn compare(device: DeviceSpec, parts: &[ProbeResult], expected: &[ProbeResult]) 
         });
         if let Some((value, expected)) = wrong {
             let why = format!("in a small test a {} was {value} instead of {expected}", part.name);
-            return Err(unusable(device, "it does not compute correctly", why));
+            return Err(unusable(device, "the device does not compute correctly", why));
         }
     }
     Ok(())
@@ -126,8 +130,8 @@ fn compare(device: DeviceSpec, parts: &[ProbeResult], expected: &[ProbeResult]) 
 fn unusable(device: DeviceSpec, what: &str, why: impl Into<String>) -> Error {
     let what = format!("{device} can't be used: {what}");
     Error::new(ErrorKind::Device, what, why).fix(format!(
-        "see `{}` and `nvidia-smi`, then start the program or kernel anew, since the test runs \
-         once per process; or use the device \"cpu\"",
+        "see `{}` and `nvidia-smi`, then restart the program or kernel, because the test runs once \
+         per process; or use the device \"cpu\"",
         program::command("doctor")
     ))
 }

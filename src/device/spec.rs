@@ -93,7 +93,7 @@ impl DeviceSpec {
         memory_budget(&self.burn_device())?;
         if bf16 && !self.burn_device().supports_dtype(FloatDType::BF16) {
             let what = format!("{self} has no bf16, which .precision(…) asks for");
-            let why = "its matrix products do not support this type";
+            let why = "the device's matrix products do not support this type";
             Err(Error::new(ErrorKind::Device, what, why)
                 .fix("remove .precision(…) to train in f32"))
         } else {
@@ -163,7 +163,7 @@ impl FromStr for DeviceSpec {
             _ => None,
         };
         spec.ok_or_else(|| {
-            Error::new(ErrorKind::Device, format!("device = {name:?}"), "no device has this name")
+            Error::new(ErrorKind::Device, format!("device = {name:?}"), "unknown device")
                 .fix("use cpu, cuda, cuda:1 (the second GPU) or wgpu")
         })
     }

@@ -24,9 +24,9 @@ pub(super) fn groups(network: &Network, clip: &LayerClips) -> Result<ClipGroups>
     let bounds: Vec<Option<f64>> = network.leaf_specs().into_iter().map(between).collect();
     if bounds.iter().all(Option::is_none) {
         let what = format!("backpropagation clipping with {clip}");
-        let why = "no layer of the network is between these clips";
+        let why = "no layer of the network has these clips";
         return Err(Error::new(ErrorKind::Setting, what, why)
-            .fix("make the network with network.with_backprop_clips(&clip, &[])"));
+            .fix("create the network with network.with_backprop_clips(&clip, &[])"));
     }
     let bounds = bounds.into_iter().map(|bound| -> Arc<dyn ClipFunction> {
         let max_grad_norm = bound.unwrap_or(f64::INFINITY);

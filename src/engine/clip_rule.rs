@@ -123,7 +123,7 @@ impl ClipRule {
             "normalised" => Self::normalised(max_grad_norm),
             "per-layer" => Self::per_layer(max_grad_norm),
             _ => {
-                return Err(Error::setting("clip_rule", name, "there is none of this name")
+                return Err(Error::setting("clip_rule", name, "unknown clip rule")
                     .fix("choose from flat, auto-s, normalised, per-layer"));
             }
         })
@@ -154,7 +154,7 @@ impl ClipRule {
     pub(crate) fn check(&self) -> Result<()> {
         match self {
             Self::PerLayerGiven { max_grad_norms } if max_grad_norms.is_empty() => {
-                let why = "there is one bound per layer with parameters";
+                let why = "a per-layer rule takes one bound per layer with parameters";
                 return Err(Error::setting("max_grad_norms", "[]", why).fix("try [1.0, 1.0]"));
             }
             Self::PerLayerGiven { max_grad_norms } => {

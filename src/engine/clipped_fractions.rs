@@ -71,14 +71,14 @@ impl ClippedFractions {
         let layers = network.clipped_layers();
         if layers.is_empty() {
             let why = "no layer has the clips of backpropagation clipping";
-            return Err(Error::new(ErrorKind::Model, "the shares of clipped examples", why)
-                .fix("train the model with BackpropClip, and measure the shares of its run"));
+            return Err(Error::new(ErrorKind::Model, "the fractions of clipped examples", why)
+                .fix("train the model with BackpropClip, and measure the fractions of its run"));
         }
         batch.check(network)?;
         let mut examples = batch.finite_examples()?;
         let counts = loop {
             if examples.is_empty() {
-                let why = "a share is a fraction of at least one example with finite features";
+                let why = "a fraction needs at least one example with finite features";
                 return Err(Error::setting("examples", 0, why)
                     .fix("pass data with training examples, or a batch that is not empty"));
             }

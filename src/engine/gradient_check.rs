@@ -200,7 +200,7 @@ impl fmt::Display for GradientCheck {
             write!(
                 f,
                 "They do NOT agree within {TOLERANCE:.0e}: clipping would bound the wrong \
-                 gradients. Don't train this model privately; report it."
+                 gradients. Do not train this model privately; please report it."
             )
         }
     }

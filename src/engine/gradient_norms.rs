@@ -38,8 +38,12 @@ impl GradientNorms {
     pub(crate) fn measure(model: &Model, examples: &Examples) -> Result<Self> {
         if examples.is_empty() {
             let what = "the gradient norms of no examples";
-            return Err(Error::new(ErrorKind::MissingData, what, "there is nothing to measure")
-                .fix("pass examples, such as data.train()"));
+            return Err(Error::new(
+                ErrorKind::MissingData,
+                what,
+                "there are no examples to measure",
+            )
+            .fix("pass examples, such as data.train()"));
         }
         let executor = AutoExecutor::default();
         let ids: Vec<u32> = (0..examples.len() as u32).collect();

@@ -239,7 +239,7 @@ fn check_method(case: &Case) -> Result<()> {
         Some((setting, _)) => Err(Error::new(
             ErrorKind::Setting,
             format!("a grid of a method with {setting}"),
-            "masks and dropping are the grid's own axes",
+            "masks and dropping are axes of the grid",
         )
         .fix("leave it out; use the grid's pre_prune and drop_gradients")),
     }
@@ -255,7 +255,7 @@ fn check_distinct<T: PartialEq + fmt::Display>(name: &str, values: &[T]) -> Resu
     match values.iter().enumerate().find(again) {
         None => Ok(()),
         Some((_, value)) => {
-            Err(Error::setting(name, value, "the grid names it twice").fix("name each value once"))
+            Err(Error::setting(name, value, "the value is given twice").fix("give each value once"))
         }
     }
 }

@@ -104,11 +104,11 @@ impl Case {
             [(".seed(…)", settings.seed.is_some()), (".fresh()", settings.fresh)]
         {
             if is_set {
-                let what = format!("an experiment with a method with {setting}");
-                let why = "each case has the seeds of the experiment, and finished runs are never \
+                let what = format!("an experiment on a method with {setting}");
+                let why = "each case uses the seeds of the experiment, and finished runs are never \
                            trained again";
                 return Err(Error::new(ErrorKind::Setting, what, why)
-                    .fix("leave it out, and say the number of seeds"));
+                    .fix("leave it out, and give the number of seeds"));
             }
         }
         if let Some(dropping) = self.dropping() {
@@ -120,7 +120,7 @@ impl Case {
             return Ok(());
         }
         let what = format!("a mask by {kind} for {}", self.name());
-        Err(Error::new(ErrorKind::Setting, what, "it trains every coordinate in every step")
+        Err(Error::new(ErrorKind::Setting, what, "DP-SGD trains every coordinate in every step")
             .fix("use DpSsgd (dp-ssgd): with both rates at 0 it is DP-SGD"))
     }
 
@@ -141,9 +141,11 @@ impl Case {
         let (name, plan) = (self.name(), method.plan(data)?);
         match (method.descriptor().not_covered_reason)(&plan) {
             Some(why) if target.is_some() => {
-                let why = format!("its runs aim at an epsilon, and there is none: {why}");
+                let why = format!(
+                    "the grid has a target epsilon, but the method has no guarantee: {why}"
+                );
                 Err(Error::new(ErrorKind::Setting, format!("a grid of {name}"), why)
-                    .fix("leave it out, or give a noise multiplier in place of epsilon"))
+                    .fix("leave out the method, or give a noise multiplier instead of epsilon"))
             }
             _ => Ok(()),
         }

@@ -112,7 +112,7 @@ impl Experiment {
     pub fn check(&self) -> Result<()> {
         if self.cases.is_empty() {
             let why = "an experiment without cases has no runs";
-            return Err(Error::setting("cases", "[]", why).fix("give at least one"));
+            return Err(Error::setting("cases", "[]", why).fix("give at least one case"));
         }
         if self.seeds == 0 {
             return Err(Error::setting("seeds", 0, "without seeds there are no runs")
@@ -128,7 +128,7 @@ impl Experiment {
         }
         self.cases.iter().try_for_each(Case::check)?;
         if self.seeds != 1 && self.has_selections() {
-            let why = "a private selection is one run, whose trials have randomness of their own";
+            let why = "a private selection is one run, whose trials draw their own randomness";
             return Err(Error::setting("seeds", self.seeds, why).fix("use one seed"));
         }
         Ok(())
@@ -188,9 +188,9 @@ impl Experiment {
     /// As [`run`](Self::run); `MissingData` if no run of the experiment is stored.
     pub fn stored(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<GridResult> {
         self.check()?;
-        let again = "run the grid again: what is stored is not trained again";
+        let again = "run the grid again: stored runs are not trained again";
         let missing = |id: &str| {
-            Error::new(ErrorKind::MissingData, format!("the run {id}"), "it is not stored")
+            Error::new(ErrorKind::MissingData, format!("the run {id}"), "the run is not stored")
                 .fix(again)
         };
         let result = scheduler::from_store(self, model, data, &RunStore::open(home())?, &missing)?;
@@ -209,7 +209,7 @@ impl fmt::Display for Experiment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut names: Vec<&str> = self.cases.iter().map(Case::name).collect();
         names.dedup();
-        let cells = pluralise(self.cases.len(), "cell");
+        let cells = pluralise(self.cases.len(), "case");
         let seeds = pluralise(usize::try_from(self.seeds).unwrap_or(usize::MAX), "seed");
         let runs = pluralise(self.len(), "run");
         write!(f, "grid of {}: {cells}, {seeds}, {runs}", names.join(", "))

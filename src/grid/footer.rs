@@ -127,8 +127,8 @@ impl GridPrivacyCost {
         Some(match self.open_attempts {
             0 => format!("{attempts} (stopped, failed or trained again)."),
             open => format!(
-                "{attempts}; {open} of these never said how far it came (killed, or still running) \
-                 and counts as its whole plan."
+                "{attempts}; {open} of these did not report their steps (killed, or still running) \
+                 and are charged for their whole plan."
             ),
         })
     }
@@ -143,14 +143,15 @@ impl GridPrivacyCost {
                  and of which only the best is shown.",
                 self.format_cost(&Ok(spent))
             ),
-            None => "A private selection (`grid.select`, Papernot and Steinke, 2022) of runs of \
-                     one cost, whose number is drawn at random, has a bound that hardly grows with their number."
+            None => "A private selection (`grid.select`, Papernot and Steinke, 2022) of runs with \
+                     equal cost, whose number is drawn at random, has a bound that hardly grows \
+                     with their number."
                 .to_owned(),
         };
         format!(
-            "Choosing a cell by looking at the accuracies is not covered by that cell's epsilon. \
-             Releasing only the best of these {runs} runs, however it is chosen from them, costs \
-             at most what all of them cost together (it is computed from their results). {private} \
+            "Choosing a case by its accuracy is not covered by the epsilon of that case. Releasing \
+             only the best of these {runs} runs, however it is chosen from them, costs at most \
+             what all of them cost together (the choice is computed from their results). {private} \
              The best of many measured accuracies also overstates the accuracy."
         )
     }
@@ -171,7 +172,7 @@ impl GridPrivacyCost {
                 let (epsilon, delta) = (format::eps(spent.epsilon), self.delta);
                 format!("epsilon {epsilon} at delta {delta} ({})", spent.accountant)
             }
-            Err(error) => format!("what no accountant can say ({error})"),
+            Err(error) => format!("an unknown epsilon ({error})"),
         }
     }
 }
@@ -210,8 +211,8 @@ fn accuracies(result: &Inner) -> String {
         )),
     }
     text.push_str(
-        " Study mode: for a reader who knows these seeds the noise gives no privacy. Train what you \
-         publish without a seed, and count it too.",
+        " Study mode: for a reader who knows these seeds the noise gives no privacy. Train the run \
+         that you publish without a seed, and count its cost too.",
     );
     text
 }
@@ -233,14 +234,14 @@ fn cost_notes(result: &Inner) -> Vec<String> {
             )];
         }
         let cost = format!(
-            "Private runs: {runs} on {data}. Together they cost {costs}, composed from the \
-             ledger; no single cell's epsilon covers this."
+            "Private runs: {runs} on {data}. Together they cost {costs}, composed from the ledger; \
+             the epsilon of a single case does not cover this."
         );
         return vec![cost, together.selection_note()];
     };
     let mut notes = vec![format!(
-        "Private runs: {runs} on {data}, {earlier} All of that together costs {costs}, composed \
-         from the ledger; no single cell's epsilon covers this."
+        "Private runs: {runs} on {data}, {earlier} Together they cost {costs}, composed from the \
+         ledger; the epsilon of a single case does not cover this."
     )];
     notes.extend((runs > 1).then(|| together.selection_note()));
     notes
@@ -258,7 +259,7 @@ pub(super) fn total_cost_note(result: &Inner) -> Option<String> {
     let costs = together.format_cost(together.total_cost());
     let data = &result.data;
     Some(format!(
-        "With {others} on record for {data} (of other grids, or trained by hand): {costs}."
+        "With {others} on record for {data} (of other grids, or trained individually): {costs}."
     ))
 }
 
@@ -279,13 +280,13 @@ fn missing(result: &Inner) -> Vec<String> {
     for cell in &result.cells {
         for error in &cell.errors {
             let why = redact_hashes(&error.replace('\n', " "));
-            lines.push(format!("Not made ({}): {why}", describe_cell(cell)));
+            lines.push(format!("Not trained ({}): {why}", describe_cell(cell)));
         }
     }
     if result.interrupted {
         let done: usize = result.cells.iter().map(|cell| cell.runs.len()).sum();
         lines.push(format!(
-            "Stopped after {} of {}, which are kept. Run the same grid again to go on: finished \
+            "Stopped after {} of {}, which are kept. Run the same grid again to continue: finished \
              runs are not trained again.",
             format_count(done),
             pluralise(result.planned_runs, "run")

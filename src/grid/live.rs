@@ -18,7 +18,7 @@ impl LiveGrid {
     pub(super) fn finish(&self, result: &GridResult) {
         let (done, all) = (result.runs(), result.planned_runs());
         let stopped = if result.is_interrupted() {
-            ": stopped; run this again to go on from there"
+            ": stopped; run this again to continue from there"
         } else {
             ""
         };

@@ -87,7 +87,7 @@ impl FromStr for MaskKind {
 
     fn from_str(name: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
-            Error::setting("mask", name, "there is no mask of this name")
+            Error::setting("mask", name, "unknown mask")
                 .fix(format!("choose from {}", Self::ALL.map(Self::name).join(", ")))
         })
     }

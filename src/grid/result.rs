@@ -335,12 +335,12 @@ impl GridResult {
     /// begin with the same parameters, which the difference of two means does not use.
     ///
     /// # Errors
-    /// Kind `Setting` if there is no such cell.
+    /// Kind `Setting` if unknown cell.
     pub fn with_baseline(mut self, cell: usize) -> Result<Self> {
         let cells = self.cells();
         if cell >= cells.len() {
-            let why = format!("the result has {}, counted from 0", pluralise(cells.len(), "cell"));
-            return Err(Error::setting("the baseline", cell, why).fix("name one of its cells"));
+            let why = format!("the result has {}, numbered from 0", pluralise(cells.len(), "case"));
+            return Err(Error::setting("the baseline", cell, why).fix("choose one of its cases"));
         }
         Arc::make_mut(&mut self.0).baseline = Some(cell);
         let name = format!("minus {}", table::describe_cell(&self.cells()[cell]));

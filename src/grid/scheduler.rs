@@ -306,7 +306,9 @@ impl<'a> GridScheduler<'a> {
             }
             Err(error) => {
                 if error.kind() == ErrorKind::Device && request.plan.resolve_device().is_err() {
-                    return Err(error.append_advice("finished runs are kept: run the grid again"));
+                    return Err(error.append_advice(
+                        "finished runs are kept; run the grid again to train the others",
+                    ));
                 }
                 self.record_failure(request.index, request.cell_index, request.seed, &error);
             }

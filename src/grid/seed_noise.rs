@@ -62,8 +62,8 @@ pub(super) fn notes(result: &Inner) -> Vec<String> {
     let pools = seed_noise_by_group(result);
     if pools.is_empty() {
         let note = match result.seeds {
-            1 => "One seed says nothing about noise: use several before you compare cells.",
-            _ => "No cell has two finished runs yet, so nothing is known about noise.",
+            1 => "One seed gives no estimate of noise: use several before you compare cases.",
+            _ => "No case has two finished runs yet, so the seed noise is unknown.",
         };
         return vec![note.into()];
     }
@@ -77,17 +77,17 @@ pub(super) fn notes(result: &Inner) -> Vec<String> {
     let seeds = result.seeds;
     let mut rule = format!(
         "Seed noise: 2 x pooled standard deviation x sqrt(2 / {seeds} seeds), about two standard \
-         errors of a difference of two cells; two cells that spread more, or miss runs, need a \
-         larger difference."
+         errors of a difference of two cases; two cases with a larger spread or missing runs need \
+         a larger difference."
     );
     if pools.len() > 1 {
-        rule.push_str(" Across methods or epsilons take the larger number.");
+        rule.push_str(" Across methods or epsilons use the larger number.");
     }
     if seeds < 5 {
-        rule.push_str(" With so few seeds this is rough.");
+        rule.push_str(" With so few seeds this is a rough estimate.");
     }
     if result.cells.len() > 2 {
-        rule.push_str(" Among many cells some differ by more by chance alone.");
+        rule.push_str(" Among many cases some differ by more by chance alone.");
     }
     notes.push(rule);
     notes

@@ -38,13 +38,13 @@ impl Experiment {
     pub fn selection(&self, trials: Trials, model: &Model, data: &Dataset) -> Result<Plan> {
         self.check()?;
         if self.seeds != 1 {
-            let why = "a selection trains each trial with randomness of its own";
-            return Err(Error::setting("seeds", self.seeds, why).fix("leave the seeds out"));
+            let why = "each trial of a selection draws its own randomness";
+            return Err(Error::setting("seeds", self.seeds, why).fix("leave out the seeds"));
         }
         if let Some(case) = self.cases.iter().find(|case| !case.adds_noise()) {
-            let what = format!("private selection among cells of {case}");
-            let why = "it has no guarantee, so the selection would have none";
-            return Err(Error::new(ErrorKind::Setting, what, why).fix("leave the method out"));
+            let what = format!("private selection among cases of {case}");
+            let why = "the method has no guarantee, so the selection would have none";
+            return Err(Error::new(ErrorKind::Setting, what, why).fix("leave out the method"));
         }
         let plans = self.cases.iter().map(|case| case.plan(model, data, Some(trials)));
         Plan::best_of(trials, plans.collect::<Result<_>>()?)

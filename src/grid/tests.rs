@@ -223,7 +223,7 @@ fn costs_are_those_of_all_runs_together_and_choosing_is_not_free() {
     {
         assert!(notes.to_lowercase().contains(&words.to_lowercase()), "{words}: {notes}");
     }
-    assert!(notes.contains("no single cell's epsilon covers this"), "{notes}");
+    assert!(notes.contains("the epsilon of a single case does not cover this"), "{notes}");
     assert_eq!(of(two_cells()).on_record(), None);
     // What else is on record changes, and the same grid again is to say the same.
     let mut more = two_cells();

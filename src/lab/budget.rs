@@ -164,8 +164,8 @@ impl BudgetView {
             None => "one release on all examples".to_owned(),
         };
         format!(
-            "{like} of epsilon {} by itself, noise multiplier {noise}; together they stay within \
-             the limit, because composition costs less than the sum",
+            "{like} with epsilon {} by itself, noise multiplier {noise}; all runs together stay \
+             within the limit, because composition costs less than the sum",
             RoundedDown(further.epsilon)
         )
     }

@@ -58,7 +58,7 @@ pub fn display_result<T: Show, E: fmt::Display>(result: &Result<T, E>) {
     match result {
         Ok(value) => value.show_last(),
         Err(error) => show::display(&MimeBundle::prose(format!(
-            "{error}\nThis is an error. With `?` behind the call, the cell stops at it."
+            "{error}\nThis is an error. With `?` after the call, the cell stops at it."
         ))),
     }
 }

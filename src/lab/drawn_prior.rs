@@ -128,8 +128,8 @@ impl DrawnPrior {
             ref shape => {
                 let what = format!("a drawn prior for {}", self.data.name());
                 let why = format!(
-                    "its examples have the shape {shape:?}; grey images of shape [1, 28, 28] and \
-                     colour images of shape [3, 32, 32] are drawn"
+                    "the examples have shape {shape:?}, but drawn images have shape [1, 28, 28] \
+                     (grey) or [3, 32, 32] (colour)"
                 );
                 Err(Error::new(ErrorKind::Setting, what, why).fix(
                     "read the images in one of these sizes (ImageOptions::size), or train a model \
@@ -179,9 +179,9 @@ impl DrawnPrior {
     pub fn start(&self, run: &Run) -> Result<Model> {
         if !run.is_finished() {
             let what = "the training on drawn images";
-            let why = format!("it was stopped: {run}");
+            let why = format!("the training was stopped: {run}");
             return Err(Error::new(ErrorKind::Setting, what, why)
-                .fix("call it again; nothing was spent on private data"));
+                .fix("call it again; no epsilon was spent on private data"));
         }
         let small = Self { examples: 1, ..self.clone() };
         self.with_head(&run.model(), &small.drawn()?)

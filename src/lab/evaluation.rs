@@ -130,8 +130,8 @@ impl Model {
     /// As [`predictions`](Self::predictions).
     ///
     /// # Errors
-    /// Kind `Model` if its inputs are no images with one or three channels, or its first layer with
-    /// parameters is of another kind.
+    /// Kind `Model` if the inputs are not images with one or three channels, or the first layer
+    /// with parameters is of another kind.
     pub fn filters(&self) -> Result<Filters> {
         Filters::from_model(self, model_coverage(self))
     }
@@ -181,8 +181,7 @@ fn check_test(data: &Dataset) -> Result<()> {
         return Ok(());
     }
     let what = format!("the data set \"{}\" has no test part", data.name());
-    let why = "predictions for training examples look better than others, and no epsilon covers \
-               them";
+    let why = "predictions on training examples are too optimistic, and no epsilon covers them";
     Err(Error::new(ErrorKind::MissingData, what, why)
         .fix("split one off before training: let data = data.split(0.8, 1)?"))
 }

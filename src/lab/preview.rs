@@ -146,7 +146,7 @@ impl Preview {
                     let message = error.to_string();
                     let message = message.lines().next().unwrap_or_default();
                     warnings.push(format!("over budget, training will be refused: {message}"));
-                    warnings.push(format!("to stay in it: {}", error.advice()));
+                    warnings.push(format!("to stay within the budget: {}", error.advice()));
                 }
                 Err(error) => return Err(error),
             }
@@ -211,9 +211,10 @@ fn repeated_rows(plan: &Plan, data: &Dataset) -> Result<Option<String>> {
     };
     let rows = format::format_count(rows);
     Ok(Some(format!(
-        "an example occurs {rows} times in the training part (in classes that were oversampled, for \
-         instance), and epsilon is for one of them: for all {rows} together it is {group}. Count a \
-         person once where you can. This note tells something of the examples: it is for you"
+        "an example occurs {rows} times in the training part (for instance in oversampled \
+         classes), and epsilon is for one occurrence: for all {rows} together it is {group}. \
+         Include each person once where possible. This note reveals something about the examples: \
+         do not publish it"
     )))
 }
 
@@ -235,7 +236,7 @@ fn coordinates(sparsity: &Sparsity, rows: &mut Rows, warnings: &mut Vec<String>)
     add_if_some(rows, "the mask releases", sparsity.mask_release()?);
     add_if_some(rows, "gradient dropping", sparsity.dropping);
     if sparsity.pre_prune.is_none() && sparsity.dropping.is_none() {
-        warnings.push("nothing is pruned and nothing dropped: this is plain training".into());
+        warnings.push("nothing is pruned or dropped: this is plain training".into());
     }
     Ok(())
 }

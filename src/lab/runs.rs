@@ -54,11 +54,11 @@ pub fn check_resumes_same_run(id: &str, plan: &Plan, model: &Model, data: &Datas
     if run_id(plan, model, data)? == id {
         return Ok(());
     }
-    let what = format!("going on with the run {id}");
-    let why = "its data have changed, or a file that its command reads; what would be trained is \
-               another run, with a charge of its own";
+    let what = format!("cannot resume the run {id}");
+    let why = "the data or a file that its command reads have changed, so another run would be \
+               trained and charged";
     Err(Error::new(ErrorKind::CorruptData, what, why)
-        .fix("put the file back; or give the command itself, which trains the other run"))
+        .fix("restore the file; or run the command itself, which trains the other run"))
 }
 
 /// Removes the checkpoint of the run whose name begins with `name`, and returns that name. The run
@@ -187,12 +187,12 @@ impl RunList {
             [only] => return Ok(only),
             [] => {
                 let all = format::pluralise(self.len(), "run");
-                format!("the list has {all} and none of them is it")
+                format!("none of the {all} in the list matches")
             }
-            [..] => format!("the names of {} runs begin like that", found.len()),
+            [..] => format!("the names of {} runs begin with this text", found.len()),
         };
         Err(Error::new(ErrorKind::MissingData, what, why)
-            .fix("take a row from 0, or more letters of a name: lab::runs() lists both"))
+            .fix("give a row counted from 0, or more characters of a name; lab::runs() lists both"))
     }
 
     /// Returns everything about a stored run except its weights: settings, measurements, results.
@@ -235,14 +235,14 @@ impl RunList {
 fn open_in(store: &RunStore, run: &RunSummary, model: &Model, data: &Dataset) -> Result<Run> {
     let record = store.find_record(&run.id)?;
     if record.data_hash != data.hash() {
-        let why = format!("it was trained on {}, and these data are not the same", record.data);
+        let why = format!("the run was trained on {}, and these data differ", record.data);
         return Err(Error::setting("data", data.name(), why)
-            .fix("read the data as for its training, with the same split and limit"));
+            .fix("read the data as for the training of the run, with the same split and limit"));
     }
     store.load_charged_run(&run.id, model, data)?.ok_or_else(|| {
         let what = format!("run {}", run.id);
-        Error::new(ErrorKind::MissingData, what, "it ended before its last step")
-            .fix("train it again with the same call: it goes on from a checkpoint if there is one")
+        Error::new(ErrorKind::MissingData, what, "the run ended before its last step")
+            .fix("train it again with the same call: it resumes from a checkpoint if there is one")
     })
 }
 

@@ -18,7 +18,7 @@ impl Run {
     /// [`figures::kept`].
     pub fn selections(&self) -> Result<Figure> {
         let log = self.selection_log().ok_or_else(|| {
-            let why = "it dropped no gradients: every step updates the same coordinates";
+            let why = "the run dropped no gradients, so every step updates the same coordinates";
             let fix = "train with `.drop_gradients(..)`; `figures::kept(&mask)` draws a mask";
             Error::new(ErrorKind::MissingData, "selections of a run", why).fix(fix)
         })?;

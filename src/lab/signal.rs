@@ -23,12 +23,16 @@ impl DpSsgd {
         let plan = self.plan(data)?;
         let sparsity = plan.sparsity();
         if let Some(PrePrune::DpSnip(_)) = sparsity.and_then(|s| s.pre_prune.as_ref()) {
-            let why = "measuring signal and noise would release the mask and charge for it";
+            let why = "measuring signal and noise would release the mask and charge its cost";
             return Err(Error::new(ErrorKind::Setting, "a mask by DP-SNIP", why)
                 .fix("make the mask first: .pre_prune(&recipe.mask(&model, &data)?)"));
         }
         let privacy = plan.privacy().ok_or_else(|| {
-            Error::new(ErrorKind::Setting, "a plan without noise", "there is nothing to compare")
+            Error::new(
+                ErrorKind::Setting,
+                "a plan without noise",
+                "without noise there is nothing to compare",
+            )
         })?;
         let seed = plan.seed().unwrap_or(0);
         let mask = TrainedCoordinates::prepare_mask(sparsity, model, data, seed)?;

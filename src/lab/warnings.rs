@@ -242,7 +242,7 @@ fn low_signal(run: &Run) -> Option<String> {
 fn remedy(plan: &Plan, larger_batch: usize, factor: f64) -> String {
     if larger_batch <= plan.examples() {
         format!(
-            "At this noise multiplier a batch size of {} would do. ",
+            "At this noise multiplier a batch size of {} would suffice. ",
             format_count(larger_batch)
         )
     } else {
@@ -259,14 +259,14 @@ fn clipping(run: &Run, data: &Dataset) -> Option<String> {
     if low > NORMS_TO_CLIP * max_grad_norm {
         return Some(format!(
             "nine of ten gradient norms exceed {}, and the clip norm is {max_grad_norm}: steps are \
-             as small as the clip norm. Raise max_grad_norm, or the learning rate with it.",
+             limited by the clip norm. Raise max_grad_norm, or raise the learning rate.",
             RoundedNearest(low)
         ));
     }
     (high > 0.0 && max_grad_norm > CLIP_TO_NORMS * high).then(|| {
         format!(
             "no gradient norm exceeds {}, and the clip norm is {max_grad_norm}: the noise is {:.0} \
-             times as large as it would have to be. Lower max_grad_norm.",
+             times as large as necessary. Lower max_grad_norm.",
             RoundedNearest(high),
             max_grad_norm / high
         )

@@ -89,7 +89,7 @@ impl TrainedCoordinates {
             PrePrune::Fixed(fixed) => fixed.mask.clone().ok_or_else(|| {
                 let why = "a stored plan names its mask, but does not hold it";
                 Error::new(ErrorKind::Setting, "a plan without its mask", why)
-                    .fix("make the plan anew, with .pre_prune(&run.mask().unwrap())")
+                    .fix("make a new plan, with .pre_prune(&run.mask().unwrap())")
             })?,
             PrePrune::Random(recipe) => recipe.with_default_seed(seed).mask(model)?,
             PrePrune::Synflow(recipe) => recipe.mask(model)?,

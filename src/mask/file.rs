@@ -106,18 +106,18 @@ impl Mask {
         };
         let other = |why: String| refused(why, "load a file that Mask::save wrote");
         let (_, header) = SafeTensors::read_metadata(bytes)
-            .map_err(|e| other(format!("it is not a safetensors file ({e})")))?;
-        let file =
-            SafeTensors::deserialize(bytes).map_err(|e| other(format!("it is damaged ({e})")))?;
+            .map_err(|e| other(format!("the file is not a safetensors file ({e})")))?;
+        let file = SafeTensors::deserialize(bytes)
+            .map_err(|e| other(format!("the file is damaged ({e})")))?;
         let metadata = header.metadata().clone().unwrap_or_default();
         let Some(text) = metadata.get(KEY) else {
             return Err(if metadata.contains_key(MODEL_KEY) {
-                refused("it is a model".to_owned(), "read it with models::load(path)")
+                refused("the file holds a model".to_owned(), "read it with models::load(path)")
             } else {
-                other("it is a safetensors file of another program".to_owned())
+                other("the safetensors file is from another program".to_owned())
             });
         };
-        let unread = |e: serde_json::Error| other(format!("its description can't be read ({e})"));
+        let unread = |e: serde_json::Error| other(format!("the description can't be read ({e})"));
         let Version { format } = serde_json::from_str(text).map_err(unread)?;
         if format > FORMAT {
             let what = format!("the mask {} has format {format}", path.display());
@@ -137,10 +137,10 @@ fn described(
     let tensors = description.tensors.iter().map(|path| tensor(file, path));
     let tensors: Vec<MaskTensor> = tensors.collect::<std::result::Result<_, _>>()?;
     if tensors.len() != file.len() {
-        return Err(format!("it holds {} tensors, not {}", file.len(), tensors.len()));
+        return Err(format!("the file holds {} tensors, not {}", file.len(), tensors.len()));
     }
     if sha256(&tensors.iter().flat_map(bytes_of).collect::<Vec<_>>()) != description.sha256 {
-        return Err("it is damaged (the hash of its flags does not match)".to_owned());
+        return Err("the file is damaged (the hash of its flags does not match)".to_owned());
     }
     let mask = Mask::with_origin(tensors, description.origin).map_err(|e| e.to_string())?;
     Ok(if description.zeroing { mask.with_zeroing() } else { mask })
@@ -149,11 +149,11 @@ fn described(
 /// Refuses an origin without a privacy status, which would pass for a private one.
 fn check_origin(origin: &MaskOrigin) -> std::result::Result<(), String> {
     if origin.privacy.is_empty() {
-        return Err("it does not say what its choice reveals".to_owned());
+        return Err("the file does not state what the choice of the mask reveals".to_owned());
     }
     for status in &origin.privacy {
         if let PrivacyStatus::Released { event, .. } = status {
-            event.check().map_err(|e| format!("its release is not valid ({e})"))?;
+            event.check().map_err(|e| format!("the release is not valid ({e})"))?;
         }
     }
     Ok(())
@@ -165,7 +165,7 @@ fn tensor(file: &SafeTensors<'_>, path: &str) -> std::result::Result<MaskTensor,
         return Err(format!("{path} has type {:?} instead of BOOL", tensor.dtype()));
     }
     if let Some(flag) = tensor.data().iter().find(|&&flag| flag > 1) {
-        return Err(format!("it is damaged (a flag of {path} is {flag}, not 0 or 1)"));
+        return Err(format!("the file is damaged (a flag of {path} is {flag}, not 0 or 1)"));
     }
     let kept = tensor.data().iter().map(|&flag| flag == 1).collect();
     Ok(MaskTensor { path: path.to_owned(), shape: tensor.shape().to_vec(), kept })

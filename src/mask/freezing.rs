@@ -55,7 +55,7 @@ impl FreezeConfig {
         let freeze = self.freeze.iter().map(|pattern| ("freeze", pattern));
         for (setting, pattern) in freeze.chain(self.train_only.iter().map(|p| ("train_only", p))) {
             if !paths.iter().any(|path| path_matches(pattern, path)) {
-                return Err(Error::setting(setting, pattern, "no parameter has such a path")
+                return Err(Error::setting(setting, pattern, "no parameter has this path")
                     .fix(format!("the layers and groups are {}", layers(&paths))));
             }
         }

@@ -106,14 +106,14 @@ impl Mask {
                 .fix("a mask has one flag per coordinate and keeps at least one per tensor"))
         };
         if tensors.is_empty() {
-            return invalid("a mask without tensors".into(), "it names no parameter");
+            return invalid("a mask without tensors".into(), "the mask names no parameter");
         }
         for (i, tensor) in tensors.iter().enumerate() {
             let MaskTensor { path, shape, kept } = tensor;
             if kept.is_empty() || kept.len() != shape.iter().product::<usize>() {
                 let what = format!("a mask of {} flags for {path}", kept.len());
                 let size: usize = shape.iter().product();
-                return invalid(what, &format!("its shape {shape:?} has {size} coordinates"));
+                return invalid(what, &format!("the shape {shape:?} has {size} coordinates"));
             }
             if tensors[..i].iter().any(|other| other.path == *path) {
                 let why = "a parameter has one set of flags";
@@ -201,7 +201,7 @@ impl Mask {
             let parameter = parameters.iter().find(|parameter| parameter.path == tensor.path);
             let why = match parameter {
                 Some(parameter) if parameter.shape == tensor.shape => continue,
-                Some(parameter) => format!("in this model its shape is {:?}", parameter.shape),
+                Some(parameter) => format!("the shape in this model is {:?}", parameter.shape),
                 None => "this model has no such parameter".to_owned(),
             };
             let what = format!("a mask for {} of shape {:?}", tensor.path, tensor.shape);

@@ -22,8 +22,8 @@ pub(crate) fn check_rate(name: &str, rate: f64) -> Result<f64> {
     if (0.0..1.0).contains(&rate) {
         return Ok(rate);
     }
-    let why = "it is the fraction of coordinates that is dropped, at least 0 and below 1: some \
-               coordinates must be trained";
+    let why = "the fraction of dropped coordinates must be at least 0 and below 1, so that some \
+               are trained";
     Err(Error::setting(name, rate, why).fix("choose a rate such as 0.5"))
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn check_pruning(rate: f64) -> Result<f64> {
     // 1 - (1 - 1.1) is 1.1 only up to its last digits.
     let short = |x: f64| (x * 1e12).round() / 1e12;
     let what = format!("keep = {} (prune = {})", short(1.0 - rate), short(rate));
-    let why = "a mask keeps more than 0 and at most 1 of the weights, and prunes the others";
+    let why = "the fraction of weights to keep must be above 0 and at most 1";
     Err(Error::new(ErrorKind::Setting, what, why).fix("choose a value such as keep(0.5)"))
 }
 

@@ -79,12 +79,12 @@ impl SignalNoise {
         let SignalSettings { clip, noise_multiplier, expected_batch_size, batches, seed } =
             settings;
         if !(noise_multiplier >= 0.0 && noise_multiplier.is_finite()) {
-            let why = "noise has a finite standard deviation of at least 0";
+            let why = "the standard deviation of the noise must be finite and at least 0";
             return Err(Error::setting("noise_multiplier", noise_multiplier, why)
                 .fix("choose a number such as 1.0"));
         }
         if batches == 0 {
-            let why = "the norms are measured on at least one batch";
+            let why = "at least one batch is needed to measure the norms";
             return Err(Error::setting("batches", batches, why).fix("use 5"));
         }
         let network = model.network();

@@ -161,7 +161,7 @@ pub trait Mechanism {
     /// state of another mechanism.
     fn resume(&mut self, _steps: u64, _state: &[f64]) -> Result<()> {
         let what = "the mechanism of this method";
-        let why = "it can't go on from a checkpoint: its code has no `resume`";
+        let why = "the mechanism can't resume from a checkpoint: it does not implement `resume`";
         Err(Error::new(ErrorKind::Setting, what, why).fix("implement Mechanism::resume"))
     }
 }
@@ -176,5 +176,5 @@ pub fn check_state(state: &[f64], expected: usize) -> Result<()> {
     }
     let what = format!("the state of a mechanism with {} values", state.len());
     let why = format!("this mechanism has {expected}, all finite");
-    Err(Error::new(ErrorKind::CorruptData, what, why).fix("train the run anew"))
+    Err(Error::new(ErrorKind::CorruptData, what, why).fix("start the run again"))
 }

@@ -183,7 +183,7 @@ impl Plan {
             return Err(Error::setting(
                 "learning_rate",
                 learning_rate,
-                "it must be a positive number",
+                "must be a positive number",
             )
             .fix("leave it out for the default, or try values around 0.1 to 4"));
         }
@@ -221,9 +221,9 @@ impl Plan {
         match headline.epsilon(&[event], delta) {
             Ok(spent) if spent.epsilon > target.0 * (1.0 + 1e-9) => {
                 let what = format!("a plan of {} for epsilon {target}", self.method);
-                let why = format!("its releases cost epsilon {}", spent.epsilon);
+                let why = format!("the releases cost epsilon {}", spent.epsilon);
                 Err(Error::new(ErrorKind::Accounting, what, why)
-                    .fix("calibrate the noise by the events of the method"))
+                    .fix("calibrate the noise with the events of the method"))
             }
             _ => Ok(()),
         }
@@ -251,7 +251,7 @@ impl Plan {
 
     fn method_settings_error(&self, error: &serde_json::Error) -> Error {
         let what = format!("the settings that only {} has, in a plan", self.method);
-        Error::new(ErrorKind::Setting, what, error.to_string()).fix("make the plan anew")
+        Error::new(ErrorKind::Setting, what, error.to_string()).fix("make a new plan")
     }
 
     /// Returns the name of the method.
@@ -265,8 +265,8 @@ impl Plan {
     pub fn descriptor(&self) -> Result<&'static MethodDescriptor> {
         registry::descriptor_by_title(&self.method).ok_or_else(|| {
             let what = format!("a plan of the method {}", self.method);
-            Error::new(ErrorKind::Setting, what, "this version has no method of this name")
-                .fix("make the plan anew, or use the version that made it")
+            Error::new(ErrorKind::Setting, what, "this version has no such method")
+                .fix("make a new plan, or use the version that made it")
         })
     }
     /// Creates the mechanism of the plan's steps, whose noise has this seed.
@@ -304,11 +304,11 @@ impl Plan {
     pub fn training_event(&self, stages: &Stages, steps: u64) -> Event {
         self.sampling().event(stages, self.examples, self.expected_batch_size(), steps)
     }
-    /// Returns the error of a plan that lacks what its method needs, which only an edited file
-    /// can: `how` ends "a plan of DP-SGD ...".
+    /// Returns the error of a plan that lacks a part its method needs, as only an edited file
+    /// does; `how` completes "a plan of DP-SGD ...".
     pub(super) fn edited(&self, how: &str) -> Error {
         let what = format!("a plan of {} {how}", self.method);
-        Error::new(ErrorKind::CorruptData, what, "the file was edited").fix("make the plan anew")
+        Error::new(ErrorKind::CorruptData, what, "the file was edited").fix("make a new plan")
     }
     /// Returns the event of the first steps of a plan, whose file may have been edited so that it
     /// lacks its stages.

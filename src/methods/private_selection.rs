@@ -98,9 +98,10 @@ impl PrivateSelection {
             && !self.clips.is_empty()
         {
             let what = format!("clip norms to choose from, beside the clip rule {rule}");
-            let why = "they are those of flat clipping, which would replace the rule";
+            let why = "clip norms to choose from apply to flat clipping, which would replace the \
+                       rule";
             return Err(Error::new(ErrorKind::Setting, what, why)
-                .fix("leave out the rule, or choose among learning rates only"));
+                .fix("leave out the rule, or choose only among learning rates"));
         }
         let candidates = self.candidates();
         let plans = candidates.iter().map(|method| method.plan_for(population));

@@ -52,7 +52,7 @@ pub fn register(descriptor: &'static MethodDescriptor) -> Result<()> {
         Err(Error::new(ErrorKind::Setting, what, why).fix("choose another name"))
     };
     if !std::ptr::eq((descriptor.method)().descriptor(), descriptor) {
-        let why = "its function `method` makes another method";
+        let why = "its function `method` creates another method";
         return refused("no method of its own".to_owned(), why);
     }
     let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
@@ -64,8 +64,8 @@ pub fn register(descriptor: &'static MethodDescriptor) -> Result<()> {
         if known.name == descriptor.name || known.title == descriptor.title {
             return refused(
                 format!("the title {}", descriptor.title),
-                "commands and stored runs know a method by name and title, and another one has \
-                 these",
+                "commands and stored runs identify a method by name and title, and another method \
+                 has these",
             );
         }
     }

@@ -14,10 +14,11 @@ impl Network {
     pub fn with_backprop_clips(&self, clip: &LayerClips, frozen: &[bool]) -> Result<Self> {
         clip.check()?;
         if self.user_module.is_some() {
-            let why = "the clips stand around the layers of the lab, and its layers are unknown";
+            let why = "clips wrap the layers of the lab, but the layers of a user-defined module \
+                       are unknown";
             let what = "backpropagation clipping of a user-defined module";
             return Err(Error::new(ErrorKind::Model, what, why)
-                .fix("build the model of layers, or use DP-SGD"));
+                .fix("build the model from layers, or use DP-SGD"));
         }
         self.check_backprop_clips(frozen)?;
         let mut frozen = frozen.iter().copied().chain(std::iter::repeat(false));

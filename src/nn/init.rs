@@ -88,7 +88,7 @@ impl Initialiser {
 /// If the operating system gives none.
 pub(crate) fn os_random_seed() -> Result<u64> {
     SysRng.try_next_u64().map_err(|e| {
-        Error::new(ErrorKind::Io, "the operating system gave no random seed", e.to_string())
+        Error::new(ErrorKind::Io, "the operating system provided no random seed", e.to_string())
             .fix("choose one with .seed(1)")
     })
 }

@@ -187,7 +187,7 @@ pub(crate) fn read_regular_file(path: &Path) -> io::Result<Vec<u8>> {
     if fs::metadata(path)?.is_file() {
         fs::read(path)
     } else {
-        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
     }
 }
 
@@ -221,17 +221,18 @@ impl ModelFile {
             read_regular_file(path).map_err(|e| read_error(path, "model", "Model::save", &e))?;
         let invalid = |why: String| not_a_model_error(path, why);
         let (_, header) = SafeTensors::read_metadata(&bytes)
-            .map_err(|e| invalid(format!("it is not a safetensors file ({e})")))?;
-        SafeTensors::deserialize(&bytes).map_err(|e| invalid(format!("it is damaged ({e})")))?;
+            .map_err(|e| invalid(format!("the file is not a safetensors file ({e})")))?;
+        SafeTensors::deserialize(&bytes)
+            .map_err(|e| invalid(format!("the file is damaged ({e})")))?;
         let metadata = header.metadata().as_ref();
         let text = metadata.and_then(|metadata| metadata.get(METADATA_KEY)).ok_or_else(|| {
             invalid(
-                "it is a safetensors file of another program: it does not describe its layers"
+                "the safetensors file is from another program: it does not describe the layers"
                     .into(),
             )
         })?;
         let unreadable =
-            |e: serde_json::Error| invalid(format!("its description can't be read ({e})"));
+            |e: serde_json::Error| invalid(format!("the description can't be read ({e})"));
         let FormatVersion { format } = serde_json::from_str(text).map_err(unreadable)?;
         if format > FORMAT_VERSION {
             let what = format!("the model {} has format {format}", path.display());
@@ -250,8 +251,8 @@ impl ModelFile {
         &self,
         expected: &[(String, Vec<usize>)],
     ) -> std::result::Result<HashMap<String, Vec<f32>>, String> {
-        let tensors =
-            SafeTensors::deserialize(&self.bytes).map_err(|e| format!("it is damaged ({e})"))?;
+        let tensors = SafeTensors::deserialize(&self.bytes)
+            .map_err(|e| format!("the file is damaged ({e})"))?;
         let mut values = HashMap::new();
         for (path, shape) in expected {
             let tensor = tensors.tensor(path).map_err(|_| format!("{path} is missing"))?;
@@ -266,7 +267,7 @@ impl ModelFile {
             values.insert(path.clone(), floats.map(f32::from_le_bytes).collect());
         }
         if values.len() != tensors.len() {
-            return Err(format!("it holds {} tensors, not {}", tensors.len(), values.len()));
+            return Err(format!("the file holds {} tensors, not {}", tensors.len(), values.len()));
         }
         Ok(values)
     }
@@ -279,7 +280,7 @@ fn read_values(file: &ModelFile) -> std::result::Result<HashMap<String, Vec<f32>
     let shapes = network::output_shapes(input_shape, layers).map_err(|e| e.to_string())?;
     if shapes.last().map(Vec::as_slice) != Some(&[*classes]) {
         return Err(format!(
-            "its last layer does not have one output for each of {classes} classes"
+            "the last layer does not have one output for each of {classes} classes"
         ));
     }
     let expected = parameter_specs(layers).into_iter().map(|spec| (spec.path, spec.shape));

@@ -121,7 +121,7 @@ pub(super) fn behaviour_fingerprint(user_module: &UserModule, shape: &[usize]) -
 /// Returns the error for a panic in the module's forward pass.
 pub(super) fn forward_panic_error(shape: &[usize], panic: Box<dyn std::any::Any + Send>) -> Error {
     let what = format!("the module fails on examples of shape {shape:?}");
-    let why = panic_text(&*panic).unwrap_or("its forward pass panics");
+    let why = panic_text(&*panic).unwrap_or("the forward pass panics");
     Error::new(ErrorKind::Model, what, why)
         .fix("check the sizes of its layers against the shape of the data")
 }

@@ -315,7 +315,7 @@ pub(crate) fn output_shapes(input_shape: &[usize], specs: &[LayerSpec]) -> Resul
 fn check(input_shape: &[usize], specs: &[LayerSpec]) -> Result<usize> {
     if input_shape.contains(&0) {
         let what = format!("examples of shape {input_shape:?}");
-        return Err(Error::new(ErrorKind::Model, what, "they have no features to learn from")
+        return Err(Error::new(ErrorKind::Model, what, "the examples have no features")
             .fix("check how the data is read"));
     }
     let shapes = output_shapes(input_shape, specs)?;

@@ -82,7 +82,8 @@ impl TransferBuilder {
             Error::new(ErrorKind::Model, what, why).fix(fix)
         };
         if model.is_user_module() {
-            let why = "it is a user-defined module, and only its code can replace its last layer";
+            let why = "the model is a user-defined module, and only its code can replace the last \
+                       layer";
             let fix = "build the module for the new data, copy the parameters into it, and wrap it \
                        by Model::custom";
             return Err(failed(why.to_owned(), fix));
@@ -96,12 +97,13 @@ impl TransferBuilder {
             && vocabulary.len() > known
         {
             let (known, new) = (pluralise(known, "token"), format_count(vocabulary.len()));
-            let why = format!("it knows {known}, and the vocabulary of the new data has {new}");
+            let why =
+                format!("the model knows {known}, but the vocabulary of the new data has {new}");
             return Err(failed(why, "read the new texts with the vocabulary of the old"));
         }
         let mut specs = model.network().specs().to_vec();
         let Some(new) = replace_head(&mut specs, data.classes()) else {
-            let why = "it does not end in a linear layer, so there is no head to replace";
+            let why = "the model does not end in a linear layer, so there is no head to replace";
             return Err(failed(why.to_owned(), "end the model in a LinearSpec"));
         };
         let mut kept = model.network().values();
@@ -119,8 +121,9 @@ impl TransferBuilder {
             let (from, to) = (model.input_shape(), data.shape());
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default();
-            let why = format!("it was built for examples of shape {from:?}, not {to:?}: {first}");
-            failed(why, "read the new data in the shape of the old, or build the model anew")
+            let why =
+                format!("the model was built for examples of shape {from:?}, not {to:?}: {first}");
+            failed(why, "read the new data in the shape of the old, or build a new model")
         })?;
         let built = Model::new(model.name(), data.classes(), seed, network);
         Ok(built.with_provenance(model.provenance().clone()))

@@ -130,8 +130,8 @@ pub(super) fn check(subject: Subject, classes: usize) -> Result<()> {
     let mut recorder = SiteRecorder::default();
     let zeros = constant_logits(subject, &[0.0, 0.0], &mut recorder)?;
     if zeros.dims() != [2, classes] {
-        let what = format!("a module that makes logits {:?} of two examples", zeros.dims());
-        let why = format!("the data has {classes} classes, so it must make [2, {classes}]");
+        let what = format!("a module that computes logits {:?} for two examples", zeros.dims());
+        let why = format!("the data has {classes} classes, so the logits must be [2, {classes}]");
         return Err(Error::new(ErrorKind::Model, what, why));
     }
     let mut problems = find_field_problems(subject.module, &recorder);
@@ -146,7 +146,7 @@ pub(super) fn check(subject: Subject, classes: usize) -> Result<()> {
         let mixing = find_batch_dependence(subject, classes, first);
         // A module that is refused already may fail on the synthetic examples for that reason.
         let mixing = if problems.is_empty() { mixing? } else { mixing.unwrap_or(None) };
-        let problem = |what| format!("{what}: compute each row of the batch by itself");
+        let problem = |what| format!("{what}: compute each row of the batch independently");
         problems.extend(mixing.map(problem));
     } else {
         problems.push(
@@ -159,7 +159,7 @@ pub(super) fn check(subject: Subject, classes: usize) -> Result<()> {
         return Ok(());
     }
     let what =
-        format!("a module with {} in the way of private training", count_things(problems.len()));
+        format!("the module can't be trained privately ({})", count_things(problems.len()));
     Err(Error::new(ErrorKind::Model, what, format!("\n  - {}", problems.join("\n  - ")))
         .fix("see nn::Forward for an example of a module that can be trained"))
 }
@@ -229,7 +229,7 @@ fn close(a: &[u32], b: &[u32]) -> bool {
 }
 
 fn count_things(count: usize) -> String {
-    if count == 1 { "one thing".to_owned() } else { format!("{count} things") }
+    if count == 1 { "1 problem".to_owned() } else { format!("{count} problems") }
 }
 
 /// Returns the logits of examples with constant features. A panic of the module is an error.
@@ -277,7 +277,7 @@ fn find_field_problems(module: &UserModule, recorder: &SiteRecorder) -> Vec<Stri
         };
         if let Some(other) = seen.insert(id, field_path.clone()) {
             let problem =
-                format!("the same parameter as {other}: hold the layer once, use it twice");
+                format!("the same parameter as {other}: store the layer once and use it twice");
             tell(field_path.clone(), problem);
             continue;
         }
@@ -288,10 +288,12 @@ fn find_field_problems(module: &UserModule, recorder: &SiteRecorder) -> Vec<Stri
         let foreign = types.iter().find(|name| UNSUPPORTED_BURN_LAYERS.contains(name));
         let burns = types.iter().find(|name| SUPPORTED_BURN_LAYERS.contains(name));
         match (foreign, burns) {
-            _ if inside_ours => tell(layer, "its forward pass is never called".to_owned()),
-            (Some(name), _) => tell(layer, format!("Burn's {name} has no counterpart here")),
+            _ if inside_ours => {
+                tell(layer, "a layer whose forward pass is never called".to_owned())
+            }
+            (Some(name), _) => tell(layer, format!("Burn's {name} has no counterpart in the lab")),
             (None, Some(name)) => {
-                let problem = format!("Burn's own {name}: make it the lab's, nn::{name}");
+                let problem = format!("Burn's own {name}: use the lab's, nn::{name}");
                 tell(layer, problem.replace("nn::BiLstm", "nn::Lstm"));
             }
             (None, None) => {
@@ -308,9 +310,9 @@ fn find_field_problems(module: &UserModule, recorder: &SiteRecorder) -> Vec<Stri
 fn randomness_problem(name: &str) -> String {
     let drawn = "draws from Burn's generator while training, outside the batch's masks";
     match name {
-        "Dropout" => format!("Burn's Dropout {drawn}: make it the lab's, nn::Dropout"),
+        "Dropout" => format!("Burn's Dropout {drawn}: use the lab's, nn::Dropout"),
         "GaussianNoise" | "RRelu" => format!("Burn's {name} {drawn}: leave it out"),
-        _ => "it does something else while training than when predicting: leave it out".to_owned(),
+        _ => "a layer that behaves differently in training and prediction: leave it out".to_owned(),
     }
 }
 

@@ -66,7 +66,7 @@ impl Average {
     pub fn check(self) -> Result<()> {
         match self {
             Self::Ema { decay } if !(0.0..1.0).contains(&decay) => {
-                Err(Error::setting("decay", decay, "the factor on an average is in [0, 1)")
+                Err(Error::setting("decay", decay, "the factor of an average must be in [0, 1)")
                     .fix("the usual value is 0.9999"))
             }
             Self::Last { steps: 0 } => {
@@ -93,7 +93,7 @@ impl FromStr for Average {
 
     fn from_str(text: &str) -> Result<Self> {
         let unknown = || {
-            Error::setting("average", text, "this is not an average of parameters")
+            Error::setting("average", text, "not an average of parameters")
                 .fix("use ema, ema:0.999, uniform or last:100")
         };
         let average = match text.trim().split_once(':') {
@@ -147,7 +147,7 @@ impl AverageState {
         if sizes(network) != sizes(&self.network) {
             let what = "an average over two networks";
             return Err(Error::new(ErrorKind::Model, what, "their parameters differ")
-                .fix("begin a new AverageState"));
+                .fix("create a new AverageState"));
         }
         let t = self.steps as f64;
         self.steps += 1;
@@ -225,7 +225,7 @@ impl AverageState {
         let fits = (1..=largest).contains(&copies) && copies * count == listed;
         let (Some(steps), Some(arrays), true) = (steps, arrays, fits) else {
             let what = format!("the state of an average ({})", self.average);
-            let why = "it has other arrays than this network and average";
+            let why = "the state has other arrays than this network and average";
             return Err(Error::new(ErrorKind::CorruptData, what, why)
                 .fix("use the values that AverageState::named_arrays gave, in their order"));
         };

@@ -132,14 +132,15 @@ impl AdamParams {
     fn check(self) -> Result<()> {
         for (name, beta) in [("beta1", self.beta1), ("beta2", self.beta2)] {
             if !(0.0..1.0).contains(&beta) {
-                return Err(Error::setting(name, beta, "a factor of an average is in [0, 1)")
+                return Err(Error::setting(name, beta, "a factor of an average must be in [0, 1)")
                     .fix("the usual values are beta1 = 0.9 and beta2 = 0.999"));
             }
         }
         if self.epsilon > 0.0 && self.epsilon.is_finite() {
             return Ok(());
         }
-        let why = "it keeps the step finite where the second moment is zero";
+        let why = "epsilon keeps the step finite where the second moment is zero, so it must be \
+                   positive";
         Err(Error::setting("epsilon", self.epsilon, why).fix("the usual value is 1e-8"))
     }
 }
@@ -171,7 +172,7 @@ impl FromStr for Optimizer {
 
     fn from_str(text: &str) -> Result<Self> {
         let unknown = || {
-            Error::setting("optimizer", text, "this is not an optimizer")
+            Error::setting("optimizer", text, "not an optimizer")
                 .fix("use sgd, sgd:0, nesterov, nesterov:0.9, adam, adamw or dp-adam-bc")
         };
         let (name, momentum) = match text.trim().split_once(':') {

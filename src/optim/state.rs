@@ -121,7 +121,7 @@ impl OptimizerState {
         for (name, values) in values {
             let Some((path, name)) = name.rsplit_once('.') else {
                 let what = format!("an array {name:?} in the state of an optimizer");
-                let why = "names are a parameter's path, a dot and the name of the array";
+                let why = "a name consists of a parameter's path, a dot and the name of the array";
                 return Err(Error::new(ErrorKind::CorruptData, what, why)
                     .fix("use the names that OptimizerState::named_arrays gives"));
             };
@@ -248,7 +248,7 @@ fn arrays<T, const S: usize>(parameter: T, state: impl Iterator<Item = T>) -> [T
 }
 
 fn other_parameters(what: &str) -> Error {
-    let (what, why) = (format!("{what} of other parameters"), "it does not fit the network");
+    let (what, why) = (format!("{what} of other parameters"), "the state does not fit the network");
     Error::new(ErrorKind::Model, what, why)
         .fix("use one optimizer state per network, with gradients of that network")
 }

@@ -68,7 +68,7 @@ pub(super) fn check_not_negative(name: &str, value: f64) -> Result<()> {
     if value >= 0.0 && value.is_finite() {
         Ok(())
     } else {
-        Err(Error::setting(name, value, "it must be finite and at least 0")
+        Err(Error::setting(name, value, "must be finite and at least 0")
             .fix("use 0 to leave it out"))
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn describe_earlier_attempts(
         Ok(spent) => {
             format!("epsilon {} at delta {delta} ({})", RoundedUp(spent.epsilon), spent.accountant)
         }
-        Err(_) => "more than any epsilon covers".to_owned(),
+        Err(_) => "an unbounded epsilon".to_owned(),
     };
     let stay = match attempts.len() {
         1 => "1 earlier attempt at this run stays charged in the ledger and costs".to_owned(),
@@ -41,11 +41,11 @@ pub(super) fn describe_earlier_attempts(
     let open = match attempts.iter().filter(|charge| !charge.closed).count() {
         0 => String::new(),
         n => format!(
-            " {n} of them never said how far it came (killed, or still running): it counts as its \
-             whole plan."
+            " {n} of them did not report their steps (killed, or still running) and are charged \
+             for their whole plan."
         ),
     };
-    Ok(Some(format!("{stay} {cost}.{open} The new one is charged beside that.")))
+    Ok(Some(format!("{stay} {cost}.{open} The new attempt is charged in addition.")))
 }
 
 #[cfg(test)]

@@ -118,8 +118,8 @@ fn not_stored(error: Error) -> Error {
     let fix = "free space in the project's folder, or set EPSILAB_HOME to a folder on another file \
                system";
     error.fix(fix).append_advice(
-        "the run is not stored, and the steps that it took stay charged: to train it again is \
-         another release and costs as much again",
+        "the run is not stored, and its steps stay charged: training it again is another release \
+         with the same cost",
     )
 }
 
@@ -185,9 +185,9 @@ fn resume_note(checkpoint: &CheckpointHeader) -> String {
     let CheckpointHeader { step, steps, at, stopped, .. } = checkpoint;
     let (step, steps) = (format_count(*step as usize), pluralise(*steps as usize, "step"));
     let charge = if *stopped {
-        "It is charged under its own entry in the ledger."
+        "It is charged under a separate entry in the ledger."
     } else {
-        "It is charged already, and steps that are taken again have the same noise."
+        "It is already charged, and repeated steps have the same noise."
     };
-    format!("The run goes on after {step} of {steps}, from its checkpoint of {at}. {charge}")
+    format!("The run resumes after {step} of {steps}, from its checkpoint of {at}. {charge}")
 }

@@ -101,8 +101,8 @@ fn live_curve(progress: &Progress<'_>) -> RunSnapshot {
     let warning = curve.divergence().map(|divergence| {
         let rate = progress.plan.learning_rate();
         format!(
-            "{divergence} (now {rate}). Interrupting the run saves its time; count its planned \
-             epsilon all the same, because a released result decides it"
+            "{divergence} (now {rate}). Interrupting the run saves time; still count its planned \
+             epsilon, because a released result triggers the interruption"
         )
     });
     RunSnapshot {

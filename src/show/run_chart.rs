@@ -93,7 +93,8 @@ impl RunSnapshot {
         };
         match &self.trained_on {
             Some(when) => format!(
-                "Shown again: trained on {when}, {progress}. Nothing is trained or spent now."
+                "Shown again: trained on {when}, {progress}. This call trains nothing and spends \
+                 no epsilon."
             ),
             None => progress,
         }

@@ -85,7 +85,7 @@ fn write<T>(path: &Path, value: &T, formats: &[(&str, Content<T>)], more: &[&str
     let available = formats.iter().filter(|(_, content)| content(value).is_some());
     let endings = available.map(|(ending, _)| ending).chain(more);
     let list = endings.map(|ending| format!(".{ending}")).collect::<Vec<_>>().join(", ");
-    Err(Error::setting("path", path.display(), "its ending names no format that this output has")
+    Err(Error::setting("path", path.display(), "the file extension is not a format of this output")
         .fix(format!("end the name in one of {list}")))
 }
 

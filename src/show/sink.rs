@@ -179,7 +179,7 @@ impl Sink {
     fn fallback(error: &io::Error) -> Self {
         let _ = writeln!(
             io::stderr(),
-            "epsilab: the kernel's display channel does not answer ({error}); figures are shown \
+            "epsilab: the kernel's display channel does not respond ({error}); figures are shown \
              as text"
         );
         Self::Terminal

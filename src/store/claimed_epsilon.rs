@@ -31,8 +31,8 @@ pub(super) fn reconcile_epsilon(record: &mut RunRecord) -> Option<String> {
             record.epsilon = None;
             record.planned_epsilon = None;
             return Some(format!(
-                "The stored epsilon of this run, {}, is not claimed: no accountant covers what \
-                 it released ({error}).",
+                "The stored epsilon of this run, {}, is not claimed: no accountant covers its \
+                 releases ({error}).",
                 RoundedUp(stored)
             ));
         }
@@ -46,8 +46,8 @@ pub(super) fn reconcile_epsilon(record: &mut RunRecord) -> Option<String> {
         return None;
     }
     Some(format!(
-        "The stored epsilon of this run, {}, is not what its releases cost: {} at delta {delta}. Its \
-         file was edited. The larger of the two is claimed.",
+        "The stored epsilon of this run, {}, differs from the cost of its releases: {} at delta \
+         {delta}. Its file was edited. The larger of the two is claimed.",
         RoundedUp(stored),
         RoundedUp(recomputed)
     ))

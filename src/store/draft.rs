@@ -30,13 +30,13 @@ impl Draft {
     pub(super) fn create_beside(run: &Path) -> Result<Self> {
         if let Some(runs) = run.parent() {
             fs::create_dir_all(runs)
-                .map_err(|e| Error::io(format!("making the folder {}", runs.display()), &e))?;
+                .map_err(|e| Error::io(format!("creating the folder {}", runs.display()), &e))?;
             sweep_once(runs);
         }
         let name = run.file_name().unwrap_or_default().to_string_lossy();
         let folder = run.with_file_name(format!("{name}{WRITING}{}", host::unique_id()?));
         fs::create_dir(&folder)
-            .map_err(|e| Error::io(format!("making the folder {}", folder.display()), &e))?;
+            .map_err(|e| Error::io(format!("creating the folder {}", folder.display()), &e))?;
         let lock = File::open(&folder).ok().filter(|file| file.lock().is_ok());
         Ok(Self { folder, _lock: lock, committed: false })
     }

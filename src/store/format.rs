@@ -54,8 +54,8 @@ pub(super) fn check(home: &Path) -> Result<()> {
             let what = format!("the project {} has format {format}", home.display());
             let why = format!("this version reads format {FORMAT}");
             Err(Error::new(ErrorKind::CorruptData, what, why).fix(
-                "use the version that wrote it; or set EPSILAB_HOME to a new folder, in which \
-                 nothing is counted as spent yet",
+                "use the version that wrote the file; or set EPSILAB_HOME to a new folder, which \
+                 starts without any spent epsilon",
             ))
         }
         Err(e) => {
@@ -83,10 +83,11 @@ fn has_entries(folder: &Path) -> Result<bool> {
 
 fn without_format(home: &Path) -> Error {
     let what = format!("the project {} has no {FILE}", home.display());
-    let why = "a version before formats wrote it, and what it spent would not be counted here";
+    let why = "an earlier version without formats wrote the project, and its spending would not be \
+               counted here";
     Error::new(ErrorKind::CorruptData, what, why).fix(format!(
-        "use commit {LAST_COMMIT_WITHOUT_FORMAT}, the last that reads it; or set EPSILAB_HOME to a new folder, \
-         in which nothing is counted as spent yet"
+        "use commit {LAST_COMMIT_WITHOUT_FORMAT}, the last that reads it; or set EPSILAB_HOME to a \
+         new folder, which starts without any spent epsilon"
     ))
 }
 

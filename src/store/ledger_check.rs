@@ -52,11 +52,11 @@ fn read_entry_ref(folder: &Path) -> Result<Option<LedgerEntryRef>> {
         Error::new(
             ErrorKind::CorruptData,
             format!("the stored run in {}", folder.display()),
-            format!("can't be read ({e}), so it is unknown whether the ledger counts it"),
+            format!("can't be read ({e}), so it is unknown whether the ledger counts the run"),
         )
         .fix(
-            "restore its settings.json from a backup; or, if the ledger is the one it was charged \
-             to, move the run's folder somewhere outside of the project's runs",
+            "restore its settings.json from a backup; or, if the run was charged to this ledger, \
+             move its folder outside the project's runs",
         )
     })?;
     Ok(Some(settings.charged))
@@ -106,11 +106,11 @@ pub(super) fn check_releases_match_charge(
     Err(Error::new(
         ErrorKind::CorruptData,
         format!("the releases of the stored run in {}", folder.display()),
-        format!("its record says {recorded}, the ledger charged {}", charge.event),
+        format!("the record of the run states {recorded}, but the ledger charged {}", charge.event),
     )
     .fix(
         "restore its result.json from a backup; or, to train (and spend) again, move the run's \
-         folder somewhere outside of the project's runs",
+         folder outside the project's runs",
     ))
 }
 
@@ -141,7 +141,7 @@ fn missing(run: &StoredRun) -> Error {
             run.charged.origin
         ),
         "the ledger was probably removed, renamed, cut or replaced by an older copy; without it \
-         what this run spent would not be counted",
+         the cost of this run would not be counted",
     )
     .fix(
         "restore the ledger's .jsonl and .head from a backup; or, if this run must not be counted, \

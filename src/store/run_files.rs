@@ -135,13 +135,13 @@ fn unread(path: &Path, error: &io::Error) -> Error {
 
 fn missing(path: &Path) -> Error {
     let what = format!("{} is missing", path.display());
-    let why = "it is part of a stored run, which would look like another run without it";
+    let why = "the file is part of a stored run, which would be incomplete without it";
     Error::new(ErrorKind::CorruptData, what, why).fix(advice(path))
 }
 
 fn changed(path: &Path) -> Error {
     let what = format!("{} is not the file that was stored with its run", path.display());
-    let why = "its SHA-256 differs: it was damaged or edited, so it is not what was trained and \
+    let why = "the SHA-256 differs: the file was damaged or edited since the run was trained and \
                charged";
     Error::new(ErrorKind::CorruptData, what, why).fix(advice(path))
 }
@@ -155,8 +155,8 @@ fn damaged(path: &Path, error: &serde_json::Error) -> Error {
 fn advice(path: &Path) -> String {
     let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
     format!(
-        "restore it from a backup; or, to train (and spend) again, move the folder {} somewhere \
-         outside of the project's runs",
+        "restore the file from a backup; or, to train (and spend) again, move the folder {} \
+         outside the project's runs",
         folder.display()
     )
 }

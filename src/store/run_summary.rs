@@ -193,9 +193,9 @@ impl RunStore {
 }
 
 pub(super) fn no_record(id: &str) -> Error {
-    let why = "its folder has no record of it";
+    let why = "the folder of the run has no record";
     Error::new(ErrorKind::MissingData, format!("stored run {id}"), why)
-        .fix("train it again: what is charged stays charged")
+        .fix("train it again; its earlier charge remains in the ledger")
 }
 
 /// Returns the one folder whose name is `name`, or begins with it.
@@ -213,8 +213,8 @@ fn resolve_prefix(
         n => {
             let what = format!("{kind} {name}");
             let why = match n {
-                0 => format!("there is no {kind} of this name in the project"),
-                n => format!("the names of {n} begin like that"),
+                0 => format!("the project has no {kind} with this name"),
+                n => format!("the names of {n} begin with this text"),
             };
             Err(Error::new(ErrorKind::MissingData, what, why).fix(format!(
                 "`{}` lists all names; EPSILAB_HOME names another project folder",

@@ -21,7 +21,7 @@ const FOLDER: &str = "epsilab-shared-test";
 /// `Io` if the folder can't be written; `Setting` if a lock or a rename does not do what it must.
 pub(crate) fn check(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)
-        .map_err(|e| Error::io(format!("making the folder {}", folder.display()), &e))?;
+        .map_err(|e| Error::io(format!("creating the folder {}", folder.display()), &e))?;
     let folder_path = folder.join(format!(".{FOLDER}-{}", host::unique_id()?));
     let tested = test_alone(&folder_path);
     let _ = fs::remove_dir_all(&folder_path);

@@ -74,7 +74,7 @@ impl<'a> RunCharge<'a> {
             None => {
                 let what = format!("the checkpoint of the run {}", checkpoint.id);
                 let why = format!(
-                    "the ledger of its data has no entry {run}, so what its {} steps spent is not \
+                    "the ledger of its data has no entry {run}, so the cost of its {} steps is not \
                      counted",
                     format_count(checkpoint.step as usize)
                 );
@@ -129,8 +129,8 @@ impl<'a> RunCharge<'a> {
         Ok(self.ledger.record(&entry)?)
     }
 
-    /// Returns the number of steps that the run has to answer for after this process took it to
-    /// `steps`: never fewer than before it went on, and all of them where another process went
+    /// Returns the number of steps to charge after this process has trained the run up to
+    /// `steps`: never fewer than before it resumed, and the whole plan where another process went
     /// further, or may have.
     pub(super) fn chargeable_steps(&self, steps: u64) -> u64 {
         match self.state {

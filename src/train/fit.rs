@@ -182,17 +182,21 @@ impl<'a> Fit<'a> {
         let Claim::Granted(attempt) = self.claim else { return Ok(()) };
         let id = self.id;
         if self.plan.seed().is_none() {
-            let what = format!("the run {id} without a seed");
-            let why = "each process that trains it would release other noise, under one charge";
+            let what = format!("the granted run {id} has no seed");
+            let why = "two processes that train the run would release different noise under a \
+                       single charge";
             return Err(Error::new(ErrorKind::Ledger, what, why).fix("give the run a seed"));
         }
         if let Some(found) = keeper.and_then(CheckpointManager::resume_header)
             && found.attempt != attempt
         {
             let what = format!("the checkpoint of the run {id}");
-            let why = format!("it is charged as {}, and this run as {attempt}", found.attempt);
+            let why = format!(
+                "the checkpoint is charged as {}, but this run as {attempt}",
+                found.attempt
+            );
             return Err(Error::new(ErrorKind::Ledger, what, why)
-                .fix("submit the grid again, which goes on under that entry"));
+                .fix("submit the grid again, which resumes under that entry"));
         }
         Ok(())
     }

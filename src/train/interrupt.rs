@@ -182,7 +182,7 @@ mod tests {
         assert!(should_unwind_cell());
         let inner = InterruptGuard::start();
         assert!(inner.should_stop(), "who listens inside hears it too");
-        assert!(!should_unwind_cell(), "it stops by itself");
+        assert!(!should_unwind_cell(), "the loop stops by itself");
         drop(inner);
         drop(guard);
         assert!(!InterruptGuard::start().should_stop());

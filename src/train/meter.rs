@@ -281,7 +281,7 @@ fn check_finite(step: u64, network: &Network) -> Result<()> {
         Some(parameter) => Err(Error::new(
             ErrorKind::Model,
             format!("after step {step} the parameter {} is not finite", parameter.path),
-            "training diverged, and further steps can't undo it",
+            "training diverged, and further steps can't recover",
         )
         .fix("try a smaller learning rate, or the default")),
     }

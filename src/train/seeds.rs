@@ -94,10 +94,10 @@ fn from_system() -> Result<[u8; 32]> {
     SysRng.try_fill_bytes(&mut bytes).map_err(|error| {
         Error::new(
             ErrorKind::Io,
-            format!("the operating system gave no randomness ({error})"),
-            "noise that can be predicted gives no privacy",
+            format!("the operating system provided no randomness ({error})"),
+            "predictable noise gives no privacy",
         )
-        .fix("give a .seed(…) to run in study mode, without a guarantee")
+        .fix("set .seed(…) to run in study mode, without a guarantee")
     })?;
     Ok(bytes)
 }

@@ -18,9 +18,9 @@ pub(crate) fn check_provenance(plan: &Plan, model: &Model, data: &Dataset) -> Re
     if !claims || !model.provenance().was_trained_non_privately_on(data) {
         return Ok(());
     }
-    let what = format!("a private run on {} from parameters that know them already", data.name());
-    let why = "the model that it starts from was trained on the same data, or on a part of them, \
-               without privacy: no noise that is added now hides them";
+    let what = format!("a private run on {} from parameters trained on the same data", data.name());
+    let why = "the initial model was trained without privacy on these data or on a part of them: \
+               noise added now cannot hide them";
     Err(Error::new(ErrorKind::Setting, what, why).fix(
         "start from initial parameters, or from a model that was trained on other, public data",
     ))
@@ -73,9 +73,9 @@ pub(crate) fn describe(record: &RunRecord) -> Option<String> {
     let public = record.public_start.as_ref()?;
     let names: Vec<String> = public.iter().map(PublicData::to_string).collect();
     let cost = if public.iter().all(|data| data.drawn_by_code) {
-        "They depend on nobody's data and cost nothing."
+        "They depend on no private data and cost nothing."
     } else {
-        "Nothing is counted for that."
+        "No epsilon is counted for that."
     };
     let names = names.join(", then on ");
     Some(format!("Start: training started from parameters that were trained on {names}. {cost}"))

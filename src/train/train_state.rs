@@ -172,5 +172,5 @@ pub(super) fn restore_parameters(
 
 fn missing(name: &str) -> Error {
     let what = format!("{name} of a checkpoint");
-    Error::new(ErrorKind::CorruptData, what, "it is missing, or that of another run")
+    Error::new(ErrorKind::CorruptData, what, "the array is missing, or belongs to another run")
 }

@@ -38,13 +38,17 @@ pub(crate) fn fit_private_selection(
 ) -> Result<Run> {
     let Fit { id, plan, model, data, claim } = fit;
     let Some(ledger) = claim.ledger() else {
-        let why = "its trials share one charge, which it makes itself before the first";
+        let why = "the trials share one charge, which the selection makes before the first trial";
         return Err(Error::new(ErrorKind::Ledger, format!("the private selection {id}"), why));
     };
     if data.test().is_empty() {
         let what = format!("private selection on {}", data.name());
-        return Err(Error::new(ErrorKind::Setting, what, "it compares trials on the test part")
-            .fix("read the data with their test part, or split one off: data.split(0.9, 7)"));
+        return Err(Error::new(
+            ErrorKind::Setting,
+            what,
+            "the selection compares trials on the test part",
+        )
+        .fix("read the data with their test part, or split one off: data.split(0.9, 7)"));
     }
     let candidates: Vec<Plan> =
         selection.candidates().iter().map(|candidate| candidate.with_device_of(plan)).collect();
@@ -147,8 +151,8 @@ fn opening_note(selection: &TrialSelection) -> String {
     format!(
         "Private selection: the number of trials ({}) and their results stay secret, except the \
          best. Each trains one of {candidates} candidates, drawn at random. All of them together \
-         are charged already. They take as long as {} runs on average, and may take several times \
-         that; how far they are is not shown.",
+         are already charged. They take as long as {} runs on average, and may take several times \
+         that; their progress is not shown.",
         selection.trials(),
         RoundedNearest(selection.trials().mean())
     )
@@ -156,19 +160,19 @@ fn opening_note(selection: &TrialSelection) -> String {
 
 fn stopped(data: &Dataset, charged: String) -> Error {
     let what = format!("private selection on {}", data.name());
-    let why = "it was stopped before its last trial, and the best of those before must not be \
-               shown";
+    let why = "the selection was stopped before its last trial, and the best of the earlier trials \
+               must not be shown";
     Error::new(ErrorKind::Setting, what, why)
-        .fix("run it again, which costs the whole epsilon, and let it finish")
+        .fix("run it again, at the cost of the whole epsilon, and let it finish")
         .append_advice(charged)
 }
 
 fn no_model_error(selection: &TrialSelection) -> Error {
     let what = format!("private selection ({})", selection.trials());
-    let why = "no trial has a model to release: each one diverged, or there was none";
+    let why = "no trial has a model to release: each trial diverged, or there were none";
     Error::new(ErrorKind::Model, what, why)
-        .fix("try smaller learning rates; a law other than Poisson always has a trial")
-        .append_advice("it stays charged in the ledger")
+        .fix("try smaller learning rates; a distribution other than Poisson always has a trial")
+        .append_advice("the selection stays charged in the ledger")
 }
 
 #[cfg(test)]

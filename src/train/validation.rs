@@ -23,9 +23,14 @@ pub(crate) fn validate_inputs(
     ledger: &Ledger,
 ) -> Result<()> {
     if plan.selection().is_some() {
-        let why = "it is not one run, but many trials of which only the best is shown";
-        return Err(Error::new(ErrorKind::Setting, "a run of a plan of private selection", why)
-            .fix("train it by plan.train(&model, &data), which runs the trials"));
+        let why = "a private selection is not one run, but many trials of which only the best is \
+                   shown";
+        return Err(Error::new(
+            ErrorKind::Setting,
+            "cannot train a plan of private selection as one run",
+            why,
+        )
+        .fix("train it by plan.train(&model, &data), which runs the trials"));
     }
     model.validate()?;
     if let Some(bound) = plan.bound(0)? {
@@ -80,7 +85,7 @@ pub(crate) fn validate_inputs(
             data.shape(),
             data.classes()
         ),
-        "they must agree to train",
+        "model and data must agree",
     )
     .fix("build the model from the same data, e.g. models::papernot_cnn(&data)"))
 }
@@ -105,10 +110,10 @@ fn check_mask_charged(plan: &Plan, data: &Dataset, ledger: &Ledger) -> Result<()
         Some((run, event)) => Err(Error::new(
             ErrorKind::Ledger,
             format!(
-                "the mask was released as {run} ({event}), which the ledger of {} lacks",
+                "the mask was released as {run} ({event}), but the ledger of {} has no such entry",
                 data.name()
             ),
-            "what the mask has cost would not be counted",
+            "the cost of the mask would not be counted",
         )
         .fix("train in the project where the mask was made, or make a new mask")),
     }

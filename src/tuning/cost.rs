@@ -18,7 +18,7 @@ pub(super) fn describe_public_cost(public: &Dataset) -> String {
 /// Describes the cost of runs without noise on the private data.
 pub(super) fn describe_noiseless_cost(runs: usize, data: &Dataset) -> String {
     format!(
-        "no epsilon covers it: {} without noise on {} decided it",
+        "no epsilon covers it: {} without noise on {} determined it",
         pluralise(runs, "run"),
         data.name()
     )

@@ -45,10 +45,11 @@ impl<M: Method + Clone + 'static> Tuning<M> {
             && data.origin() == public.origin()
         {
             let what = format!("tuning on {} as public data", public.name());
-            let why = "they are the private data or a part of them, and no epsilon covers runs \
-                       without noise on these";
+            let why = "the data are the private data or a part of them, and no epsilon covers runs \
+                       without noise on private data";
             return Err(Error::new(ErrorKind::Setting, what, why).fix(
-                "give other data, for instance drawn ones: data::drawn_digits(60_000, 5_000, 2)?",
+                "use other data, for instance generated data: data::drawn_digits(60_000, 5_000, \
+                 2)?",
             ));
         }
         let _interrupt_guard = InterruptGuard::start();
@@ -69,13 +70,13 @@ fn check_data(plan: &Plan, data: &Dataset) -> Result<()> {
         return Err(Error::new(
             ErrorKind::Setting,
             what,
-            "it compares accuracies on the test part",
+            "tuning compares accuracies on the test part",
         )
         .fix("read the data with their test part, or split one off: data.split(0.9, 7)"));
     }
     if plan.expected_batch_size() > data.train().len() {
         let why = format!(
-            "a batch has {} examples, and there are {}",
+            "a batch has {} examples, but the data have only {}",
             format_count(plan.expected_batch_size()),
             format_count(data.train().len())
         );
@@ -131,12 +132,14 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
         if !harmless {
             warnings.push(format!(
                 "no clip norm of step 2 comes within {} of training without clipping; the best of \
-                 them is used: try larger ones",
+                 them is used; try larger ones",
                 format::percent(*tolerance)
             ));
         } else if clips.len() > 1 && clips.iter().all(|&other| clip <= other) {
-            warnings
-                .push("the smallest clip norm of step 2 is harmless: smaller ones may be".into());
+            warnings.push(
+                "the smallest clip norm of step 2 is harmless; smaller ones may be harmless too"
+                    .into(),
+            );
         }
         let second = TuningStep {
             title: title.into(),
@@ -312,7 +315,7 @@ fn edge_warning(name: &str, best: f64, values: &[f64]) -> Option<String> {
         (_, true) => ("largest", "larger"),
         _ => return None,
     };
-    Some(format!("the best {name} is the {end} one that was tried: try {further} ones too"))
+    Some(format!("the best {name} is the {end} one tried; also try {further} ones"))
 }
 
 fn number(value: f64) -> String {
@@ -321,6 +324,6 @@ fn number(value: f64) -> String {
 
 fn stopped(step: &str) -> Error {
     let what = format!("tuning, {step}");
-    Error::new(ErrorKind::Setting, what, "it was stopped before its last run")
-        .fix("call it again: finished runs are kept, and it goes on from there")
+    Error::new(ErrorKind::Setting, what, "tuning was stopped before its last run")
+        .fix("call it again: finished runs are kept, and tuning resumes from there")
 }

@@ -120,13 +120,13 @@ impl<M: Method + Clone> Tuning<M> {
             positive_and_distinct(name, values)?;
         }
         if !(0.0..=1.0).contains(&self.tolerance) {
-            let why = "it is a difference of accuracies, which are between 0 and 1";
+            let why = "the tolerance is a difference of accuracies and must be between 0 and 1";
             return Err(Error::setting("tolerance", self.tolerance, why).fix("use 0.01"));
         }
         let descriptor = self.method.descriptor();
         if !descriptor.adds_noise || !descriptor.takes_clip {
             let what = format!("tuning the clip norm of {}", descriptor.title);
-            let why = "it does not clip gradients at one norm and add noise";
+            let why = "the method does not clip gradients to one norm and add noise";
             return Err(Error::new(ErrorKind::Setting, what, why).fix(
                 "tune DpSgd or DpSsgd; for other private methods, PrivateSelection chooses the \
                  learning rate",
@@ -138,16 +138,16 @@ impl<M: Method + Clone> Tuning<M> {
 
 fn positive_and_distinct(name: &str, values: &[f64]) -> Result<()> {
     if values.is_empty() {
-        let why = "there is nothing to try";
-        return Err(Error::setting(name, "[]", why).fix("give at least one number"));
+        let why = "there are no values to try";
+        return Err(Error::setting(name, "[]", why).fix("give at least one case number"));
     }
     for (i, value) in values.iter().enumerate() {
         if !(value.is_finite() && *value > 0.0) {
-            return Err(Error::setting(name, value, "it must be a positive number")
+            return Err(Error::setting(name, value, "must be a positive number")
                 .fix("try values that differ by factors of 2 or 3"));
         }
         if values[..i].contains(value) {
-            return Err(Error::setting(name, value, "it is given twice").fix("name it once"));
+            return Err(Error::setting(name, value, "the pair is given twice").fix("give it once"));
         }
     }
     Ok(())

@@ -68,7 +68,7 @@ pub fn batch_size_for(
     let target = check_reachable("batch size", target, delta, accountant)?;
     at_least_one("examples", examples)?;
     if examples > 1 << 53 {
-        let why = "so many examples cannot be counted exactly";
+        let why = "numbers of examples above 2^53 are not exact";
         return Err(Error::setting("examples", examples, why).fix("use the size of the data set"));
     }
     let run = BatchSizeProblem { target, delta, examples: examples as f64, noise };

@@ -77,7 +77,7 @@ fn check_reachable(
 
 fn at_least_one(name: &str, value: u64) -> Result<()> {
     if value == 0 {
-        let why = "there is nothing to calibrate with 0";
+        let why = "nothing can be calibrated with 0";
         return Err(Error::setting(name, value, why).fix("use at least 1"));
     }
     Ok(())

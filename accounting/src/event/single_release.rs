@@ -264,7 +264,8 @@ pub(crate) fn unsampled(
     let multiplier = |(single, times): (SingleRelease, u64)| {
         let sigma = single.unsampled_noise_multiplier(neighbouring).ok_or_else(|| {
             let why = format!(
-                "under \"{neighbouring}\" it is not a Gaussian mechanism without sampling, {exception}"
+                "under \"{neighbouring}\" the release is not a Gaussian mechanism without \
+                 sampling, {exception}"
             );
             let error = unsupported(accountant, single.repeated_event(times), why);
             error.fix("use the PLD or the RDP accountant")
@@ -297,7 +298,7 @@ impl ReleaseCounts {
         let (single, count) = event.single().ok_or_else(|| {
             let (why, fix) = match event {
                 Event::Unaccountable { why } => (
-                    format!("no finite epsilon holds for it: {why}"),
+                    format!("no finite epsilon holds for this release: {why}"),
                     "use a method with a sound guarantee instead of this release",
                 ),
                 _ => (

@@ -72,7 +72,8 @@ impl GdpClt {
                 Some(sigma) => sigma.recip().powi(2),
                 None => {
                     let why = format!(
-                        "under \"{neighbouring}\" no central limit theorem is known for it"
+                        "under \"{neighbouring}\" no central limit theorem is known for this \
+                         release"
                     );
                     return Err(single
                         .unsupported("gdp_clt", why)

@@ -170,7 +170,7 @@ impl LedgerState {
                 // No accountant supports the composition: find out whether the plan or the earlier
                 // runs are the reason.
                 self.budget_status_under(budget)?;
-                let what = format!("this plan does not fit into the budget {budget}");
+                let what = format!("this plan exceeds the budget {budget}");
                 let plan_alone = std::slice::from_ref(plan);
                 let alone =
                     TightestAccountant::for_events(plan_alone).epsilon(plan_alone, budget.delta);
@@ -214,15 +214,16 @@ impl LedgerState {
                 "{n} runs without privacy are on record, and no budget covers what they may reveal"
             ),
         };
-        Error::new(ErrorKind::Ledger, format!("the budget {budget} can't be kept"), why).fix(
-            "set budgets on data that was never used without privacy; without a budget private \
-             runs go on, and the ledger adds them up",
+        Error::new(ErrorKind::Ledger, format!("the budget {budget} can't be met"), why).fix(
+            "set budgets on data that were never used without privacy; without a budget, private \
+             runs remain possible and the ledger adds up their costs",
         )
     }
 }
 
-const OVER_BUDGET_ADVICE: &str = "more noise, fewer steps or smaller batches; or raise the budget deliberately \
-                      (Ledger::set_budget, lab::budget in a notebook): the ledger records it";
+const OVER_BUDGET_ADVICE: &str = "use use more noise, fewer steps or smaller batches; or raise the \
+                                  budget deliberately (Ledger::set_budget, lab::budget in a \
+                                  notebook): the ledger records it";
 
 const BUDGET_EXHAUSTED_ADVICE: &str = "nothing is left, so every private run is refused: raise the budget \
                             deliberately (Ledger::set_budget, lab::budget in a notebook), which the \

@@ -177,7 +177,9 @@ impl LedgerState {
                         entry.note.clone()
                     } else {
                         // The note of the entry is about fewer steps.
-                        format!("no less than before the run was resumed, if {STOPPING_ASSUMPTION}")
+                        format!(
+                            "not fewer than before the run was resumed, if {STOPPING_ASSUMPTION}"
+                        )
                     };
                     charge.stopped_early = spent != charge.event;
                     charge.event = spent;

@@ -195,9 +195,9 @@ fn check_size(case: &NeighbourCase) -> Result<()> {
     let pair_is_too_large = |pair: &DominatingPair| pair.sigma > MAX_NOISE || pair.q < MIN_RATE;
     let count_is_too_large = |component: &Component| component.releases() > MAX_COUNT;
     if case.pairs().any(pair_is_too_large) || case.components.iter().any(count_is_too_large) {
-        let what = "so many releases, so small a rate or so much noise";
+        let what = "too many releases, too small a sampling rate or too much noise";
         let why = "noise multipliers above 1e6, sampling rates below 1e-9 and more than 1e12 \
-                   releases need too large a grid";
+                   releases require too large a grid";
         return Err(unsupported("pld", what, why).fix("use the RDP accountant"));
     }
     Ok(())

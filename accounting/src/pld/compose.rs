@@ -139,9 +139,9 @@ impl Spectrum {
 
 /// Bounds on the errors of the values of a spectrum.
 ///
-/// At small sampling rates nearly all mass is at index 0, and most of the others are near it. The
-/// transform is of the distant ones only, so its error is in proportion to their mass. What the
-/// near ones add is small at low frequencies, and so is its error.
+/// At small sampling rates nearly all mass is at index 0, and most of the rest is near it. The
+/// transform covers only the distant indices, so its error is proportional to their mass. The
+/// contribution of the near indices is small at low frequencies, and so is its error.
 #[derive(Clone, Copy, Debug, Default)]
 struct ErrorBound {
     constant: f64,

@@ -313,6 +313,6 @@ fn exact_epsilon(case: &NeighbourCase, delta: f64) -> Option<f64> {
 
 fn grid_too_large(events: &[Event]) -> Error {
     let all = Event::Composed { events: events.to_vec() };
-    unsupported("pld", all, "its privacy losses do not fit on the largest grid")
+    unsupported("pld", all, "the privacy losses do not fit on the largest grid")
         .fix("use the RDP accountant, a larger noise multiplier or fewer steps")
 }

@@ -121,7 +121,7 @@ impl FromStr for OrderList {
                     Error::setting(
                         "orders",
                         text,
-                        "this is neither the name of a list nor a list of numbers",
+                        "neither the name of a list nor a list of numbers",
                     )
                     .fix(
                         "give production, tf_legacy, opacus_default, dp_accounting_default or \

@@ -131,7 +131,7 @@ impl FromStr for ScheduleKind {
 
     fn from_str(text: &str) -> Result<Self> {
         let unknown = || {
-            Error::setting("schedule", text, "this is not a schedule").fix(
+            Error::setting("schedule", text, "not a schedule").fix(
                 "use constant, linear:0.99, time:0.01, step:0.99:10, exp:0.1, decay:0.5 or \
                  piecewise:10x1,5x0.8",
             )

@@ -76,8 +76,8 @@ impl AccountingOptions {
         {
             return Err(Error::new(
                 ErrorKind::Setting,
-                format!("--neighbouring for \"{named}\", and a file about \"{of_file}\""),
-                "an epsilon under one relation is none under the other",
+                format!("--neighbouring is \"{named}\", but the file states \"{of_file}\""),
+                "an epsilon for one neighbouring relation does not hold for another",
             )
             .fix("leave out --neighbouring, or change `neighbouring` in the file if it is wrong"));
         }
@@ -96,12 +96,11 @@ impl AccountingOptions {
         };
         if options.orders.is_some() && options.choice != AccountantChoice::Rdp {
             let what = format!("--orders with --accountant {}", options.name());
-            return refused(&what, "only rdp works with Rényi orders of your choice");
+            return refused(&what, "only the accountant rdp takes Rényi orders");
         }
         if options.orders.is_some() && neighbouring != NeighbouringRelation::AddOrRemoveOne {
-            let what = "--orders with another neighbouring relation than add-or-remove";
-            let why =
-                "lists of orders are there to reproduce older numbers, which are about that one";
+            let what = "--orders with a neighbouring relation other than add-or-remove";
+            let why = "lists of orders serve to reproduce older results, which use add-or-remove";
             return refused(what, why);
         }
         Ok(options)

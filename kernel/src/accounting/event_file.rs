@@ -31,8 +31,8 @@ pub fn read(path: &Path, data_set: Option<usize>) -> Result<EventFile> {
         )
     })?;
     if is_raw_ledger(&text) {
-        let what = format!("{} is a ledger itself, not an exported one", path.display());
-        let why = "its lines hold plans and their corrections, which count only once resolved";
+        let what = format!("{} is a ledger file, not an exported ledger", path.display());
+        let why = "the lines of a ledger hold plans and corrections, which must be resolved first";
         return Err(Error::new(ErrorKind::CorruptData, what, why)
             .fix("export it first, in a notebook: lab::ledger()?.export(\"ledger.json\")"));
     }
@@ -51,9 +51,8 @@ fn parse_event_file(path: &Path, mut json: Value, data_set: Option<usize>) -> Re
     if let Some(format) = json.get("format")
         && format.as_u64() != Some(FORMAT_VERSION)
     {
-        let why =
-            format!("format {format} is not known to this version, only format {FORMAT_VERSION}");
-        return Err(not_an_event_file(path, &why).fix("use the version that wrote it"));
+        let why = format!("this version reads format {FORMAT_VERSION}, not format {format}");
+        return Err(not_an_event_file(path, &why).fix("use the version that wrote the file"));
     }
     let of_all = parse_neighbouring(path, &json)?;
     // An event may contain `events`, too, but it has a kind.
@@ -96,22 +95,22 @@ fn select_data_set(path: &Path, mut data_sets: Vec<Value>, number: Option<usize>
         names.collect::<Vec<_>>().join(", ")
     };
     if data_sets.is_empty() {
-        return Err(not_an_event_file(path, "its list of data sets is empty"));
+        return Err(not_an_event_file(path, "the list of data sets is empty"));
     }
     let index = match number {
         None if data_sets.len() == 1 => 0,
         Some(number) if (1..=data_sets.len()).contains(&number) => number - 1,
         Some(number) => {
             let why = format!("the ledger has these data sets: {}", known());
-            return Err(Error::setting("--data-set", number, why).fix("take one of them"));
+            return Err(Error::setting("--data-set", number, why).fix("choose one of them"));
         }
         None => {
             return Err(Error::new(
                 ErrorKind::Setting,
                 format!("{} is about {} data sets: {}", path.display(), data_sets.len(), known()),
-                "every data set has an account of its own, and they don't add up",
+                "each data set has its own ledger, and their costs do not add up",
             )
-            .fix("say which one you mean, for example --data-set 1"));
+            .fix("choose one, for example --data-set 1"));
         }
     };
     Ok(data_sets.swap_remove(index))
@@ -127,7 +126,7 @@ fn data_set_name(data_set: &Value) -> Option<String> {
 
 fn parse_events(path: &Path, events: Option<Value>) -> Result<Vec<Event>> {
     let Some(Value::Array(events)) = events else {
-        return Err(not_an_event_file(path, "there is no list of events in it"));
+        return Err(not_an_event_file(path, "the file has no list of events"));
     };
     let event = |(i, value): (usize, Value)| {
         let event: Event = serde_json::from_value(value)
@@ -139,7 +138,7 @@ fn parse_events(path: &Path, events: Option<Value>) -> Result<Vec<Event>> {
 }
 
 fn not_an_event_file(path: &Path, why: &str) -> Error {
-    let what = format!("{} is no file of events", path.display());
+    let what = format!("{} is not a file of events", path.display());
     Error::new(ErrorKind::CorruptData, what, why).fix(
         "give an exported ledger, a list of events, or one event such as {\"kind\":\"gaussian\",\
          \"noise_multiplier\":8.0,\"count\":1}",

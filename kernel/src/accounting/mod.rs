@@ -106,10 +106,10 @@ fn load_events(args: &EpsilonArgs) -> Result<(EventFile, String)> {
     if !given.is_empty() {
         return Err(Error::new(
             ErrorKind::Setting,
-            format!("--event-file together with {}", given.join(", ")),
-            "the file already says what was released, and how often",
+            format!("--event-file with {}", given.join(", ")),
+            "the file already states what was released, and how often",
         )
-        .fix("leave out either the file or the settings of a run"));
+        .fix("leave out the file or the settings of a run"));
     }
     let file = event_file::read(file, args.data_set)?;
     let description = match &file.events[..] {

@@ -68,10 +68,10 @@ fn calibrate(
         return Err(Error::new(
             ErrorKind::Accounting,
             "--accountant gdp can't find the noise of sampled steps",
-            "its value for them is an approximation that may lie below the truth, and an \
-             approximation must not set the noise",
+            "the GDP value of sampled steps is an approximation that may be too low, and must not \
+             set the noise",
         )
-        .fix("take --accountant headline, pld or rdp"));
+        .fix("use --accountant headline, pld or rdp"));
     }
     let relative = run.stages(rate.0, 1.0)?;
     Ok(noise_multiplier_for_stages(&[], &relative, target, delta, rate, &*accountant)?)
@@ -101,7 +101,7 @@ fn to_text(
     found: &CalibratedNoise,
 ) -> Result<String> {
     let description = run.describe_calibrated(args.sampling_rate, found.noise_multiplier.0)?;
-    let beginning = if run.schedule.is_some() { "beginning with " } else { "" };
+    let beginning = if run.schedule.is_some() { "initial " } else { "" };
     Ok(format!(
         "{beginning}{found}, at delta = {}\n  {description}\n  neighbouring data sets: {} training \
          example",

@@ -24,7 +24,7 @@ pub struct TrainingSpecArgs {
 }
 
 fn parse_whole_number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| "it must be a whole number, 0 or more, for example 10000".to_string())
+    text.parse().map_err(|_| "must be a whole number, for example 10000".to_string())
 }
 
 /// A run of known length.
@@ -47,15 +47,15 @@ impl TrainingSpec {
         let length = match (args.steps, args.epochs) {
             (Some(_), Some(_)) => {
                 return wrong(
-                    "--steps together with --epochs",
-                    "both say how long the run is, and they may not agree",
-                    "leave one of them out",
+                    "--steps with --epochs",
+                    "both set the length of the run and may disagree",
+                    "leave out one of them",
                 );
             }
             (None, None) => {
                 return wrong(
                     "neither --steps nor --epochs",
-                    "what a run costs depends on how long it is",
+                    "the cost of a run depends on its length",
                     "add for example --steps 10000 or --epochs 15",
                 );
             }

@@ -73,7 +73,7 @@ fn to_check(stores: &[LedgerStore]) -> Check {
             let used = if store.used_here { "used here: " } else { "another store: " };
             let shared = match shared(store) {
                 0 => String::new(),
-                n => format!(", {} also in the one used here", pluralise(n, "data set")),
+                n => format!(", {} also in the store used here", pluralise(n, "data set")),
             };
             let ledgers = pluralise(store.ledger_names.len(), "ledger");
             format!("{used}{} ({ledgers}{shared})", store.path.display())

@@ -115,7 +115,10 @@ fn check_shared_folder(folder: &Path, args: &DoctorArgs) -> Result<ExitCode> {
         Ok(other) => Check::new(
             "shared",
             CheckStatus::Ok,
-            format!("{}: locks and renames work together with {other}", folder.display()),
+            format!(
+                "{}: locks and renames work between this machine and {other}",
+                folder.display()
+            ),
         ),
         Err(error) => Check::new("shared", CheckStatus::Action, error.to_string()),
     };

@@ -103,7 +103,7 @@ fn check_library(status: &InstallationStatus) -> Check {
             ))
         }
         _ => check(CheckStatus::Note, what)
-            .with_advice("nothing: it is built when a notebook is opened"),
+            .with_advice("no action needed: it is built when a notebook is opened"),
     }
     .with_details(facts)
 }
@@ -131,7 +131,7 @@ fn check_kernelspecs() -> Check {
         None if found.is_empty() => {
             Check::new("kernelspecs", CheckStatus::Note, "not installed in any Jupyter")
                 .with_advice(format!(
-                    "only for your own Jupyter or VS Code: `{}`",
+                    "needed only for your own Jupyter or VS Code: `{}`",
                     program::command("install")
                 ))
         }
@@ -150,12 +150,12 @@ fn check_jupyterlab() -> Check {
         None if facts["python"].is_null() => {
             Check::new("jupyter", CheckStatus::Note, "neither JupyterLab nor Python 3 found")
                 .with_advice(format!(
-                    "only for JupyterLab: install Python 3; `{}` does not need it",
+                    "needed only for JupyterLab: install Python 3; `{}` does not need it",
                     program::command("run")
                 ))
         }
         None => Check::new("jupyter", CheckStatus::Note, "no JupyterLab yet").with_advice(format!(
-            "nothing: `{}` installs it into its own environment",
+            "no action needed: `{}` installs it into its own environment",
             program::name()
         )),
     };

@@ -110,9 +110,9 @@ impl ExperimentArgs {
         match usize::try_from(number) {
             Ok(number) if (1..=cases).contains(&number) => Ok(Some(number - 1)),
             _ => {
-                let why = format!("there are {cases} cases, counted from 1");
+                let why = format!("cases are numbered from 1 to {cases}");
                 Err(Error::setting("--baseline", number, why)
-                    .fix("name the row of a case in the table of results"))
+                    .fix("give the row of a case in the table of results"))
             }
         }
     }

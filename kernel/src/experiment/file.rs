@@ -83,7 +83,7 @@ impl Experiments {
         let names: Vec<String> = experiments.iter().map(|e| sanitise_file_name(&e.name)).collect();
         match names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
             Some((_, name)) => Err(format!("two experiments are named `{name}`")),
-            None if names.is_empty() => Err("it has no experiments".into()),
+            None if names.is_empty() => Err("the file has no experiments".into()),
             None => Ok(Self(experiments)),
         }
     }
@@ -95,7 +95,7 @@ impl Experiments {
     pub fn only(mut self, names: &[String]) -> Result<Self> {
         let known: Vec<&str> = self.0.iter().map(|e| e.name.as_str()).collect();
         if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
-            return Err(Error::setting("--only", name, "the file has no experiment of this name")
+            return Err(Error::setting("--only", name, "unknown experiment")
                 .fix(format!("choose from {}", known.join(", "))));
         }
         self.0.retain(|e| names.is_empty() || names.contains(&e.name));
@@ -120,7 +120,7 @@ impl Experiments {
     /// `Setting` for values that make no cases.
     pub fn with_options(mut self, given: &Options) -> Result<Self> {
         let refused = |why: String| {
-            Error::new(ErrorKind::Setting, "the options of the command", why).fix(advice())
+            Error::new(ErrorKind::Setting, "the options on the command line", why).fix(advice())
         };
         let given = options::combinations(given).map_err(refused)?;
         for experiment in &mut self.0 {
@@ -178,7 +178,7 @@ pub fn checked_seeds(seeds: u64) -> Result<u64> {
     if (1..=10_000).contains(&seeds) {
         return Ok(seeds);
     }
-    let why = "it is the number of runs of every case";
+    let why = "the number of runs per case must be from 1 to 10000";
     Err(Error::setting("seeds", seeds, why).fix("use 1 to 10000"))
 }
 

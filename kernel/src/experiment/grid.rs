@@ -55,7 +55,7 @@ impl Plan {
         Self::parse(&text).map_err(|why| {
             let what = format!("the plan {}", path.display());
             Error::new(ErrorKind::Setting, what, format!("the file is not a plan: {why}"))
-                .fix(format!("see the example in `{help}`: keys are the names of the options"))
+                .fix(format!("see the example in `{help}`; keys are the names of the options"))
         })
     }
 
@@ -64,7 +64,9 @@ impl Plan {
         let mut options = options::unique(text)?;
         let seeds = match options.remove("seeds") {
             None => None,
-            Some(seeds) => Some(seeds.as_u64().ok_or(format!("`seeds` is {seeds}, not a count"))?),
+            Some(seeds) => {
+                Some(seeds.as_u64().ok_or(format!("`seeds` is {seeds}, not a whole number"))?)
+            }
         };
         let options = options::renamed(options)?;
         options::combinations(&options)?;
@@ -110,7 +112,7 @@ impl Plan {
         options.iter().try_for_each(|(name, value)| check_distinct_values(name, value))?;
         let mut cases: Vec<Case> = Vec::new();
         for mut case in options::combinations(&options).map_err(|why| {
-            refused(why).fix("give each option a value, or several with commas between them")
+            refused(why).fix("give each option one value, or several separated by commas")
         })? {
             options::only_applicable(&mut case)?;
             without_idle(&mut case, &options);
@@ -121,7 +123,7 @@ impl Plan {
         let has = |name: &str| cases.iter().any(|case| case.options.contains_key(name));
         let mut needed = options.keys().filter(|name| !self.optional.contains(name));
         if let Some(name) = needed.find(|name| !has(name)) {
-            let why = format!("none of its methods has the option --{name}");
+            let why = format!("none of the methods has the option --{name}");
             return Err(refused(why).fix(if OF_MASKS.contains(&name.as_str()) {
                 "use the method dp-ssgd: with both rates at 0 it is dp-sgd".to_owned()
             } else {
@@ -156,7 +158,8 @@ fn check_distinct_values(name: &str, value: &Value) -> Result<()> {
         Some((_, value)) => {
             let value = options::words(value).join(" ");
             let option = format!("--{name}");
-            Err(Error::setting(&option, value, "it is named twice").fix("name each value once"))
+            Err(Error::setting(&option, value, "the value is given twice")
+                .fix("give each value once"))
         }
     }
 }

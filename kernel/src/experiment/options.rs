@@ -83,7 +83,7 @@ pub fn is_free(name: &str) -> bool {
 pub fn canonical(name: &str) -> std::result::Result<String, String> {
     let dashed = name.replace('_', "-");
     if dashed == "seed" {
-        return Err("`seed` is counted from 0: say `seeds`".into());
+        return Err("use `seeds`, the number of seeds counted from 0".into());
     }
     if EXCLUDED_OPTIONS.contains(&dashed.as_str()) {
         return Err(format!("`{name}` is not an option of a run"));
@@ -113,7 +113,7 @@ pub fn unique(text: &str) -> std::result::Result<Options, String> {
         type Value = Options;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("options: it is not an object, `{…}`")
+            f.write_str("an object of options, `{…}`")
         }
 
         fn visit_map<A: MapAccess<'de>>(
@@ -143,7 +143,7 @@ pub fn renamed(options: Options) -> std::result::Result<Options, String> {
     let mut renamed = Options::new();
     for (name, value) in options {
         if renamed.insert(canonical(&name)?, value).is_some() {
-            return Err(format!("`{name}` is given twice, by two names"));
+            return Err(format!("`{name}` is given twice, under two names"));
         }
     }
     Ok(renamed)
@@ -184,7 +184,7 @@ pub fn combinations(options: &Options) -> std::result::Result<Vec<Options>, Stri
             return Err(format!("more than {MAX_CASES} combinations"));
         }
         if values.is_empty() || !values.iter().all(is_value) {
-            return Err(format!("`{name}` is {value}; it takes one value or a list of them"));
+            return Err(format!("`{name}` is {value}; expected one value or a list"));
         }
         let with = |case: &Options, value: &Value| {
             let mut case = case.clone();

@@ -34,8 +34,9 @@ impl ExecutorArgs {
     pub fn check(&self) -> Result<()> {
         self.cluster.check()?;
         if let (Engine::Slurm, Some(jobs)) = (self.cluster.engine, self.jobs) {
-            let why = "it is for runs on this machine, and the runs are trained by Slurm";
-            return Err(Error::setting("--jobs", jobs, why).fix("use --at-most for tasks at once"));
+            let why = "--jobs applies to runs on this machine, but Slurm trains these runs";
+            return Err(Error::setting("--jobs", jobs, why)
+                .fix("use --at-most to limit the tasks that run at once"));
         }
         match self.jobs()? {
             Some(0) => Err(Error::setting("--jobs", 0, "no run would be trained")
@@ -201,9 +202,10 @@ impl Group {
     /// Returns the error of an `executor` that trains nothing here, for a start that must be
     /// trained first.
     fn needs_start(&self, executor: &str) -> Error {
-        let what = format!("{executor} with a model that is trained on public data first");
-        Error::new(ErrorKind::Setting, what, "nothing may be trained here")
-            .fix("train the start by `train --out DIR` and name its file with --pretrained")
+        let what = format!("{executor} with a model that is first trained on public data");
+        Error::new(ErrorKind::Setting, what, "nothing is trained on the submitting machine").fix(
+            "train the initial model with `train --out DIR` and name its file with --pretrained",
+        )
     }
 
     fn build(&self, seed: u64) -> Result<Model> {
@@ -212,7 +214,7 @@ impl Group {
             ControlFlow::Break(_) => Err(Error::new(
                 ErrorKind::Model,
                 "the model",
-                "its training on public data was stopped",
+                "the training on public data was stopped",
             )),
         }
     }

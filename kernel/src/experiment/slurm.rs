@@ -134,11 +134,12 @@ impl SlurmArgs {
         let (what, why) = match self.part {
             Some(part) => (
                 format!("--part {}", format!("{part:?}").to_lowercase()),
-                "it is a part of a grid on a cluster, and this grid is trained here",
+                "--part selects a part of a grid on a cluster, but this grid is trained on this \
+                 machine",
             ),
             None if self.dry_run || self.to_slurm()? != Slurm::new() => (
-                "a grid with settings of Slurm".to_owned(),
-                "they are settings of jobs on a cluster, and the runs are trained here",
+                "settings of Slurm without --engine slurm".to_owned(),
+                "the settings apply to jobs on a cluster, but the runs are trained on this machine",
             ),
             None => return Ok(()),
         };
@@ -197,7 +198,7 @@ impl SlurmArgs {
             Some(ClusterAction::Cancel) => {
                 let taken_back = grid.cancel(build, data)?;
                 eprintln!(
-                    "cancelled; {} that nobody had begun cost nothing",
+                    "cancelled; {} that had not started cost nothing",
                     count_runs(taken_back)
                 );
                 Ok(Err(ExitCode::SUCCESS))

@@ -27,7 +27,7 @@ pub struct WorkerArgs {
 pub fn worker(args: &WorkerArgs) -> Result<ExitCode> {
     let worked = epsilab::cluster::run_worker(&args.tickets, args.index)?;
     eprintln!(
-        "trained {}, found {} in the store, set {} aside, failed {}{}",
+        "trained {}, found {} in the store, set aside {}, failed {}{}",
         worked.trained,
         worked.already_stored,
         worked.conflicting,

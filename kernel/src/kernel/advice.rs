@@ -67,11 +67,11 @@ pub fn for_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Ad
         ),
         Some("E0599" | "E0609") if is_method_on_result(&message) && !rustc_knows => {
             Advice::alongside_rustc(
-                "the value is a `Result`: put `?` behind the call that makes it, as in `load()?`",
+                "the value is a `Result`: put `?` after the call that returns it, as in `load()?`",
             )
         }
         Some("E0308") if found_result(error) && !rustc_knows => {
-            Advice::alongside_rustc("a value is still a `Result`: put `?` behind it")
+            Advice::alongside_rustc("a value is still a `Result`: put `?` after it")
         }
         Some("E0658") if message.starts_with("the `!` type") => {
             let line = error.json["spans"][0]["text"][0]["text"].as_str();
@@ -99,7 +99,7 @@ pub fn for_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Ad
 fn for_library_item(error: &evcxr::CompilationError, message: &str, name: &str) -> Option<String> {
     match error.code()? {
         "E0412" | "E0422" | "E0425" | "E0433" => {
-            lab_names::import_path(name).map(|path| format!("it is in the library: `use {path};`"))
+            lab_names::import_path(name).map(|path| format!("the library has it: `use {path};`"))
         }
         "E0308" | "E0277" => {
             let labels = error.spanned_messages().iter().map(|span| span.label.clone());

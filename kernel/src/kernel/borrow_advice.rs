@@ -15,8 +15,8 @@ pub fn for_borrow_error(error: &CompilationError, name: &str) -> Advice {
     match error.code() {
         _ if outlives => Advice::instead_of_rustc(&format!(
             "a thread or closure that may outlive the cell can't borrow `{name}`: write `move ||`, \
-             with `let {name} = {name}.clone();` before it if the variable is to stay; \
-             `std::thread::scope` lends without a clone"
+             with `let {name} = {name}.clone();` before it to keep the variable; \
+             `std::thread::scope` borrows without a clone"
         )),
         Some("E0382") => Advice::instead_of_rustc(&move_advice(name, &labels, &notes)),
         _ => Advice::default(),
@@ -33,9 +33,9 @@ fn move_advice(name: &str, labels: &[&str], notes: &[&str]) -> String {
     if any_contains(labels, "call to `.into_iter()`") {
         format!("the loop moves `{name}`: `for … in &{name}` keeps it")
     } else if any_contains(notes, "implemented `Clone`") {
-        format!("a value without `Clone` moves: lend it by `&{name}`, or make it again")
+        format!("a value without `Clone` moves: borrow it with `&{name}`, or create it again")
     } else if any_contains(labels, "into closure") {
-        format!("the closure moves `{name}`: give it a clone, `{name}.clone()`")
+        format!("the closure moves `{name}`: pass it a clone, `{name}.clone()`")
     } else {
         format!("the value moves: `{name}.clone()` there keeps it, and so does `&{name}`")
     }

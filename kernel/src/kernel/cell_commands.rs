@@ -140,7 +140,9 @@ fn reject_ipython_syntax(code: &str) -> Option<CellFailure> {
     let first = code.lines().map(str::trim).find(|line| !line.is_empty())?;
     let text = match first.split_whitespace().next()? {
         "?" | "??" => {
-            format!("`{first}` needs a name\nwhat to do: write it behind, as in `?Vec::push`")
+            format!(
+                "`{first}` needs a name\nwhat to do: write the name after it, as in `?Vec::push`"
+            )
         }
         magic if magic.starts_with('%') => format!(
             "`{magic}` is a command of IPython\nwhat to do: commands begin with a colon here: \

@@ -53,7 +53,7 @@ pub fn killed_failure() -> CellFailure {
 /// cells, and the state that remains.
 pub fn describe_loss(lost: &[String]) -> Vec<String> {
     let lost = (!lost.is_empty())
-        .then(|| format!("Lost: {}. Run the cells that make them again.", join_names(lost)));
+        .then(|| format!("Lost: {}. Run the cells that define them again.", join_names(lost)));
     let kept = "Kept: imports and functions, and what is on disk: stored runs, checkpoints and \
                 ledgers. A run that was training stays in the ledger with its whole plan \
                 (`:runs`, `:ledger`).";
@@ -65,7 +65,7 @@ pub fn describe_loss(lost: &[String]) -> Vec<String> {
 fn describe_cause(status: &str, lines: &[String]) -> String {
     let has_line = |phrase: &str| lines.iter().any(|line| line.contains(phrase));
     if has_line(RUNTIME_MESSAGES[0]) {
-        return "the cell used up its stack, most likely by infinite recursion".into();
+        return "the cell overflowed its stack, most likely by infinite recursion".into();
     }
     if has_line("panic in a destructor during cleanup") {
         return "a destructor (`drop`) panicked while another panic was handled".into();

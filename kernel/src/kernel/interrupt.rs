@@ -49,8 +49,9 @@ struct InterruptState {
 }
 
 const DOES_NOT_STOP: &str = "the cell has not stopped yet: training ends after its step, a loop \
-    after its pass; code of others may never end. A second interrupt ends the process of the \
-    cells: all variables are lost then.\n";
+                             after its pass; code outside the lab may never end. A second \
+                             interrupt ends the process of the cells: all variables are lost \
+                             then.\n";
 
 /// Interrupt state, shared by the thread that runs cells and the one that receives interrupts.
 #[derive(Clone, Default)]

@@ -69,7 +69,8 @@ const TYPE_MISMATCH_ADVICE: [(&str, &str); 8] = [
     ("expected `&ImageOptions`", "the size of the images is an option: `&ImageOptions::size(24)`"),
     (
         "expected `ClipRule`",
-        "a rule with its bound: `ClipRule::flat(0.1)`, `ClipRule::auto_s(0.1)`; `.clip(0.1)` is flat",
+        "a rule with its clip norm: `ClipRule::flat(0.1)`, `ClipRule::auto_s(0.1)`; `.clip(0.1)` \
+         is flat",
     ),
     (
         "expected `LearningRate`",
@@ -131,7 +132,7 @@ const METHOD_ADVICE: [(&str, &[&str], &str); 9] = [
     (
         "Option<SelectionLog>",
         &["show", "evcxr_display", "bundle"],
-        "a dense run has no log of selections: `run.selections()?` draws it, or says so",
+        "a dense run has no log of selections: `run.selections()?` draws it, or reports that",
     ),
 ];
 

@@ -36,7 +36,7 @@ impl VariableTracker {
     /// Returns notes for an error about a name without a value. `module` is whether there is a
     /// module of that name.
     pub fn explain_missing(&self, name: &str, module: bool) -> Vec<String> {
-        let again = format!("run the cell that makes `{name}` again");
+        let again = format!("run the cell that defines `{name}` again");
         let (note, help) = match self.removed.get(name) {
             Some((cell, RemovalCause::Moved)) => (
                 Some(format!("cell {cell} moved or redefined the variable `{name}`")),
@@ -50,12 +50,12 @@ impl VariableTracker {
                 (Some(format!("`:clear` in cell {cell} forgot `{name}`")), again)
             }
             None if module => (
-                Some(format!("`{name}` is a variable of a cell that was not run in this session")),
-                format!("run the cell that makes it: `let {name} = …`"),
+                Some(format!("`{name}` is defined in a cell that was not run in this session")),
+                format!("run the cell that defines it: `let {name} = …`"),
             ),
             None => {
                 let help = format!(
-                    "if another cell makes `{name}`, run that cell first; after a restart of the \
+                    "if another cell defines `{name}`, run that cell first; after a restart of the \
                      kernel no variable exists"
                 );
                 (None, help)

@@ -37,7 +37,7 @@ pub fn check_temporary_folder() -> Result<()> {
         Err(Error::new(
             ErrorKind::Io,
             format!("the folder for temporary files, {}", folder.display()),
-            "its file system does not allow programs (noexec), and cells are compiled to programs",
+            "the file system does not allow programs (noexec), but cells are compiled to programs",
         )
         .fix("set TMPDIR to a folder on another file system, for instance one in your home"))
     } else {

@@ -231,11 +231,12 @@ impl BuildEnv {
         let install = program::command("install");
         let own_folder_advice = match (self.origin, self.is_installed) {
             (Origin::Clone, false) => format!(
-                "use a target folder of your own: `CARGO_TARGET_DIR=/path/to/folder {install}`"
+                "use a target folder that you can write: `CARGO_TARGET_DIR=/path/to/folder \
+                 {install}`"
             ),
             _ => format!(
-                "set {BUILD_DIR_ENV_VAR} to the absolute path of a folder of your own and run `{install}` \
-                 again"
+                "set {BUILD_DIR_ENV_VAR} to the absolute path of a folder that you can write and \
+                 run `{install}` again"
             ),
         };
         let fix =

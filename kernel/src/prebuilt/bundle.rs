@@ -25,9 +25,9 @@ pub fn compile(cuda: bool, glibc: Option<&str>, progress: Progress<'_>) -> Resul
     let (env, toolchain) = (BuildEnv::find()?, Toolchain::find()?);
     env.check_sources()?;
     if cuda && env.origin == Origin::Packages {
-        let why = "Burn's CUDA backend links LLVM, which only a clone of the repository replaces";
+        let why = "Burn's CUDA backend links LLVM, and only a clone of the repository avoids that";
         return Err(Error::new(ErrorKind::Notebook, "--cuda", why).fix(format!(
-            "make the bundle in a clone: `{} bundle --cuda DIR`",
+            "build the bundle in a clone: `{} bundle --cuda DIR`",
             program::CARGO_ALIAS
         )));
     }

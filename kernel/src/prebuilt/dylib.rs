@@ -163,7 +163,7 @@ pub fn run_cargo(
 
 fn build_error(action: &str, output: &str) -> Error {
     Error::new(ErrorKind::Notebook, format!("{action} failed"), last_lines(output, 20))
-        .fix("mend what the compiler says, then run the same command again")
+        .fix("fix the errors that the compiler reports, then run the same command again")
 }
 
 /// Returns the text of a value of cargo's output, empty for any other type.

@@ -60,7 +60,7 @@ pub fn write_manifest(dir: &Path) -> Result<String> {
 pub fn find_changed(dir: &Path, stamp: &Stamp, depth: CheckDepth) -> Result<Vec<ChangedFile>> {
     let path = dir.join(MANIFEST_FILE);
     if sha256(&path)? != stamp.files_sha256 {
-        let why = "the list of the lab's files is not the one that was built";
+        let why = "the list of the lab's files differs from the one that was built";
         return Err(Error::new(epsilab::ErrorKind::Notebook, path.display().to_string(), why));
     }
     let reading = |e: std::io::Error| Error::io(format!("reading {}", path.display()), &e);

@@ -57,7 +57,7 @@ fn find_damage(dir: &Path, depth: CheckDepth) -> Option<String> {
         Err(error) => return Some(error.to_string()),
     };
     let first = dir.join(&changed.first()?.path);
-    let how = if first.exists() { "is not the file that was built" } else { "is missing" };
+    let how = if first.exists() { "differs from the file that was built" } else { "is missing" };
     let more = match changed.len() - 1 {
         0 => String::new(),
         n => format!(", and so {} {n} more", if n == 1 { "is" } else { "are" }),

@@ -50,7 +50,7 @@ impl Toolchain {
             ErrorKind::Notebook,
             format!("Rust toolchain = {found}"),
             format!(
-                "the lab was built by {}, and cells can only be linked to it by the same compiler",
+                "the lab was built by {}, and only the same compiler can link cells to it",
                 first_line(BUILD_RUSTC_ID)
             ),
         )

@@ -101,12 +101,12 @@ fn report(path: &Path, copy: &RedactedNotebook, verb: &str) -> String {
          The epsilon of a run protects the training part only"
     );
     let study_mode = format!(
-        "warning: study mode in {study_mode}: whoever knows the seed can compute the noise, and \
-         the notebook's code may show it"
+        "warning: study mode in {study_mode}: anyone who knows the seed can compute the noise, and \
+         the notebook's code may show the seed"
     );
     let seeds = format!(
-        "warning: a seed is set in {seeds}. If it is that of a private run or mask, whoever reads \
-         the code can compute the noise and remove it"
+        "warning: a seed is set in {seeds}. If it belongs to a private run or mask, anyone who \
+         reads the code can compute the noise and remove it"
     );
     let notes = [
         (copy.is_unmarked, unmarked.to_owned()),

@@ -33,7 +33,7 @@ impl ResultPaths {
         };
         let folder = parent_of(&notebook);
         let making =
-            |e: &std::io::Error| Error::io(format!("making the folder {}", folder.display()), e);
+            |e: &std::io::Error| Error::io(format!("creating the folder {}", folder.display()), e);
         std::fs::create_dir_all(folder).map_err(|e| making(&e))?;
         let real = folder.canonicalize().map_err(|e| making(&e))?;
         let real = real.join(notebook.file_name().unwrap_or_default());
@@ -41,10 +41,16 @@ impl ResultPaths {
         target.check(source)?;
         let is_copy = target.notebook.exists();
         if with_page && !is_copy && target.page.exists() {
-            return Err(conflict_error(&target.page, "it is not the page of a redacted copy"));
+            return Err(conflict_error(
+                &target.page,
+                "the file is not the page of a redacted copy",
+            ));
         }
         if !written.insert(real) {
-            return Err(conflict_error(&target.notebook, "it is the copy of another notebook"));
+            return Err(conflict_error(
+                &target.notebook,
+                "the file is the copy of another notebook",
+            ));
         }
         Ok(target)
     }
@@ -57,7 +63,7 @@ impl ResultPaths {
                 format!("the copy {} would be the notebook itself", self.notebook.display()),
                 "what is removed would be lost",
             )
-            .fix("name another folder or file with `--out`, or leave it away"));
+            .fix("name another folder or file with `--out`, or leave out `--out`"));
         }
         let bytes = std::fs::read(&existing)
             .map_err(|e| Error::io(format!("reading {}", self.notebook.display()), &e))?;
@@ -65,7 +71,7 @@ impl ResultPaths {
         if json["metadata"]["epsilab"]["redacted"].is_object() {
             Ok(())
         } else {
-            Err(conflict_error(&self.notebook, "it is not a redacted copy"))
+            Err(conflict_error(&self.notebook, "the file is not a redacted copy"))
         }
     }
 }

@@ -84,7 +84,7 @@ impl<'a> NotebookJob<'a> {
         report(&halt);
         written.iter().for_each(|path| eprintln!("wrote {}", path.display()));
         if args.inplace && halt.is_some() {
-            eprintln!("{} stays as it was", self.path.display());
+            eprintln!("{} is unchanged", self.path.display());
         }
         Ok(halt)
     }
@@ -135,7 +135,7 @@ fn read_saved_outputs(path: &Path) -> Result<Notebook> {
     let saved = Notebook::open_with_outputs(path)?;
     if compact::saved_profile(&saved).is_none() {
         let why =
-            "it has no outputs that were saved with --inplace, so there is nothing to compare";
+            "the notebook has no outputs saved with --inplace, so there is nothing to compare";
         let save = program::command(&format!("run {} --inplace", path.display()));
         return Err(
             Error::setting("--compare", path.display(), why).fix(format!("save them: `{save}`"))

@@ -98,7 +98,8 @@ impl KernelClient {
         let connected = tokio::select! {
             connected = timeout(START_TIMEOUT, connect(&info)) => match connected {
                 Ok(connected) => connected.map_err(protocol_error),
-                Err(_) => Err(kernel_error("the kernel does not answer", "it is running, but silent")),
+                Err(_) => Err(kernel_error("the kernel does not answer", "the kernel process is \
+                                                                          running but silent")),
             },
             status = child.wait() => Err(kernel_died_error(status, private.path(), "before it answered")),
         };
@@ -167,7 +168,7 @@ impl KernelClient {
                         }
                     }
                     Some(KernelMessage::ConnectionLost(why)) => return Err(kernel_error("the kernel is lost", &why)),
-                    None => return Err(kernel_error("the kernel is lost", "its connection closed")),
+                    None => return Err(kernel_error("the kernel is lost", "the connection closed")),
                 },
                 status = self.child.wait() => {
                     self.drain_messages(outputs);
@@ -199,7 +200,7 @@ impl KernelClient {
         match (stopped, reply) {
             (Some(ended), _) => Ok(ended),
             (None, Some(reply)) => Ok(ExecutionEnd::Replied(reply)),
-            (None, None) => Err(kernel_error("the kernel is lost", "it never replied")),
+            (None, None) => Err(kernel_error("the kernel is lost", "the kernel never replied")),
         }
     }
 
@@ -242,14 +243,16 @@ impl KernelClient {
                         }
                     }
                     Some(KernelMessage::ConnectionLost(why)) => return Err(kernel_error("the kernel is lost", &why)),
-                    None => return Err(kernel_error("the kernel is lost", "its connection closed")),
+                    None => return Err(kernel_error("the kernel is lost", "the connection closed")),
                 },
                 status = self.child.wait() => {
                     return Err(kernel_died_error(status, self.temp_folder.path(), "before it answered"));
                 }
                 () = sleep_until(ask_again) => {
                     if Instant::now() > end {
-                        return Err(kernel_error("the kernel does not answer", "it is running, but silent"));
+                        return Err(kernel_error("the kernel does not answer", "the kernel process \
+                                                                               is running but \
+                                                                               silent"));
                     }
                     self.shell.send(KernelInfoRequest {}.into()).await.map_err(protocol_error)?;
                     ask_again = Instant::now() + Duration::from_millis(300);
@@ -361,7 +364,7 @@ async fn connection_info() -> Result<ConnectionInfo> {
     let localhost = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let ports = peek_ports(localhost, 5).await.map_err(protocol_error)?;
     let [shell_port, iopub_port, stdin_port, control_port, hb_port] = ports[..] else {
-        return Err(kernel_error("no free ports", "the operating system gave fewer than five"));
+        return Err(kernel_error("no free ports", "the operating system provided fewer than five"));
     };
     Ok(ConnectionInfo {
         ip: localhost.to_string(),

@@ -93,12 +93,8 @@ impl Profile {
             Some(value) => {
                 let value = value.to_string_lossy();
                 <Self as clap::ValueEnum>::from_str(&value, false).map_err(|_| {
-                    Error::setting(
-                        PROFILE_ENV_VAR,
-                        format!("{value:?}"),
-                        "there is no such profile",
-                    )
-                    .fix("set it to tiny, default or full, or name one with `--profile`")
+                    Error::setting(PROFILE_ENV_VAR, format!("{value:?}"), "unknown profile")
+                        .fix("set it to tiny, default or full, or name one with `--profile`")
                 })
             }
         }

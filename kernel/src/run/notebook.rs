@@ -78,7 +78,7 @@ impl Notebook {
                 .fix("name a file in it that ends in .ipynb"));
         }
         if path.extension().is_none_or(|e| e != "ipynb") {
-            return Err(wrong("is not a notebook", "its name does not end in .ipynb".into())
+            return Err(wrong("is not a notebook", "the name does not end in .ipynb".into())
                 .fix("name a Jupyter notebook"));
         }
         let bytes = std::fs::read(path).map_err(|e| match e.kind() {
@@ -86,7 +86,7 @@ impl Notebook {
             _ => Error::io(format!("reading {shown}"), &e),
         })?;
         let json: Value = serde_json::from_slice(&bytes).map_err(|e| {
-            wrong("is not a notebook", format!("it is not JSON ({e})"))
+            wrong("is not a notebook", format!("the file is not JSON ({e})"))
                 .fix("if an editor or a merge damaged it, take an older version of the file")
         })?;
         validate_format(&json, &wrong)?;
@@ -264,7 +264,7 @@ fn validate_format(json: &Value, wrong: &dyn Fn(&str, String) -> Error) -> Resul
     let none =
         |why: &str| Err(wrong("is not a notebook", why.to_owned()).fix("name a Jupyter notebook"));
     let Some(format) = json["nbformat"].as_u64() else {
-        return none("it is JSON, but has no `nbformat`");
+        return none("the file is JSON without `nbformat`");
     };
     if format < 4 {
         return Err(wrong(&format!("has format {format}"), "only format 4 can be run".into()).fix(
@@ -276,7 +276,9 @@ fn validate_format(json: &Value, wrong: &dyn Fn(&str, String) -> Error) -> Resul
         return Err(wrong(&format!("has format {format}"), "this version knows format 4".into())
             .fix("save it as format 4, or update Epsilab"));
     }
-    let Some(cells) = json["cells"].as_array() else { return none("it has no list of cells") };
+    let Some(cells) = json["cells"].as_array() else {
+        return none("the file has no list of cells");
+    };
     for (index, cell) in cells.iter().enumerate() {
         let kind = cell["cell_type"].as_str();
         let source = &cell["source"];
@@ -317,7 +319,8 @@ fn validate_kernel(json: &Value, path: &Path) -> Result<()> {
         ErrorKind::Notebook,
         format!("{} is for another kernel", path.display()),
         format!(
-            "it wants {wants}; this command runs Rust notebooks on the kernel \"{KERNEL_NAME}\""
+            "the notebook requires {wants}; this command runs Rust notebooks on the kernel \
+             \"{KERNEL_NAME}\""
         ),
     )
     .fix(format!(

@@ -45,7 +45,8 @@ pub fn inject(notebook: &mut Notebook, params: &[Param], path: &Path) -> Result<
         return Err(Error::new(
             ErrorKind::Notebook,
             format!("{} has no parameters", path.display()),
-            format!("no code cell of it has the tag `{PARAMETERS_TAG}`, so `--params` would do nothing"),
+            format!("no code cell has the tag `{PARAMETERS_TAG}`, so `--params` would have no \
+                     effect"),
         )
         .fix(format!(
             "give the tag `{PARAMETERS_TAG}` to the cell that defines the variables (in JupyterLab: \
@@ -57,11 +58,11 @@ pub fn inject(notebook: &mut Notebook, params: &[Param], path: &Path) -> Result<
         return Err(Error::new(
             ErrorKind::Notebook,
             format!("--params {name}={value}"),
-            format!("{} has no parameter of this name", path.display()),
+            format!("{} has no such parameter", path.display()),
         )
         .fix(match known.as_slice() {
             [] => {
-                format!("its cell with the tag `{PARAMETERS_TAG}` defines no variable: add `let`")
+                format!("the cell with the tag `{PARAMETERS_TAG}` defines no variable: add `let`")
             }
             known => format!("choose one of: {}", known.join(", ")),
         }));

@@ -38,7 +38,7 @@ impl ResultPaths {
                 format!("--out {} is the notebook's own folder", to.display()),
                 "the executed notebook would be written over its source",
             )
-            .fix("name another folder, or leave `--out` away"));
+            .fix("name another folder, or leave out `--out`"));
         }
         Ok(Self { notebook, page })
     }

@@ -55,7 +55,7 @@ impl DataArgs {
             ("--image-size", self.image_size.is_some(), is_images, "images in files"),
         ] {
             if given && !applies {
-                let why = format!("it is an option of {kind}");
+                let why = format!("applies only to {kind}");
                 return Err(Error::setting(option, "given", why).fix("leave it out"));
             }
         }
@@ -74,7 +74,7 @@ impl DataArgs {
             }
             None => {
                 let names: Vec<&str> = DATASETS.iter().map(|(known, _)| *known).collect();
-                let why = "there is no data set and no folder of this name";
+                let why = "no data set or folder has this name";
                 return Err(Error::setting("--data", name, why).fix(format!(
                     "{}, or name a folder of images, or a file that ends in .tar or .csv",
                     suggest_names(name, &names)
@@ -93,8 +93,10 @@ impl DataArgs {
     /// Kind `Setting` if a part would be empty.
     fn parts(&self) -> Result<(Option<usize>, Option<usize>)> {
         let part = |name, examples| match options::non_negative_count(name, examples)? {
-            Some(0) => Err(Error::setting(name, 0, "an accuracy needs examples of both parts")
-                .fix("use one or more")),
+            Some(0) => {
+                Err(Error::setting(name, 0, "training and accuracy need examples in both parts")
+                    .fix("use one or more"))
+            }
             count => Ok(count),
         };
         Ok((part("--train", self.train)?, part("--test", self.test)?))

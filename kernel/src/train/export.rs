@@ -15,7 +15,7 @@ pub fn export_run(folder: &Path, run: &Run) -> Result<()> {
     let stored = lab::home().join("runs").join(&run.record().id);
     let failed = |e: std::io::Error| {
         Error::io(format!("copying the run to {}", folder.display()), &e)
-            .fix("name a folder of yours with `--out DIR`; it needs room for files")
+            .fix("name a folder that you can write with `--out DIR`, on a disk with free space")
     };
     for entry in fs::read_dir(&stored).into_iter().flatten() {
         let entry = entry.map_err(failed)?;

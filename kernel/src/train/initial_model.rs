@@ -76,18 +76,18 @@ impl InitialModelArgs {
             ("--activation", self.activation.is_some()),
         ])?;
         if let Some(kind) = self.prior.as_deref().filter(|kind| *kind != "drawn") {
-            let why = "there is no prior of this kind";
+            let why = "unknown prior";
             return Err(Error::setting("--prior", kind, why)
                 .fix("choose drawn; for public data use --pretrain-on or --pretrained"));
         }
         let Some(epochs) = self.pretrain_epochs else { return Ok(()) };
         if !self.has_pretraining() {
-            let why = "it has no effect without --pretrain-on or --prior";
+            let why = "the option has no effect without --pretrain-on or --prior";
             return Err(Error::setting("--pretrain-epochs", "given", why)
                 .fix("add --prior drawn, or leave it out"));
         }
         if !(epochs > 0.0 && epochs <= MAX_EPOCHS) {
-            let why = format!("the number of epochs is above 0 and at most {MAX_EPOCHS}");
+            let why = format!("the number of epochs must be above 0 and at most {MAX_EPOCHS}");
             return Err(Error::setting("--pretrain-epochs", format!("{epochs:e}"), why)
                 .fix("leave it out for the default"));
         }
@@ -229,14 +229,15 @@ impl InitialModelArgs {
         let refused =
             |why: String, fix: &str| Err(Error::setting("--pretrain-on", name, why).fix(fix));
         if data.origin() == public.origin() {
-            let why = "these are the data of the run: what was learned from them without privacy \
-                       stays in the model";
-            return refused(why.to_owned(), "name other data, such as glyphs for digits");
+            let why = "these are the private data of the run, and the model would keep what it \
+                       learned from them without privacy";
+            return refused(why.to_owned(), "choose other data, such as glyphs for digits");
         }
         if public.vocabulary() != data.vocabulary() {
             let why = match (public.vocabulary(), data.vocabulary()) {
                 (Some(_), Some(_)) => format!(
-                    "{} and {} have different vocabularies, so a token id means other words",
+                    "{} and {} have different vocabularies, so the same token id means different \
+                     words",
                     public.name(),
                     data.name()
                 ),
@@ -245,7 +246,7 @@ impl InitialModelArgs {
                 }
                 _ => format!("{} are texts, and {} are not", data.name(), public.name()),
             };
-            return refused(why, "name data of the same kind, or leave it out");
+            return refused(why, "choose data of the same kind, or leave out the option");
         }
         Ok(())
     }
@@ -253,7 +254,7 @@ impl InitialModelArgs {
 
 /// Reports that a run on public data was interrupted, and breaks with it.
 fn interrupted_pretraining(run: Run, data: &Dataset) -> ControlFlow<Run, Model> {
-    eprintln!("this was the training on public data: nothing was spent on {}", data.name());
+    eprintln!("this was the training on public data: no epsilon was spent on {}", data.name());
     Break(run)
 }
 

@@ -85,8 +85,9 @@ impl MaskArgs {
     pub fn within_run(&self) -> Result<Option<PrePrune>> {
         let within_run = |(kind, rate): (MaskKind, f64)| {
             kind.pre_prune_within_run(rate).ok_or_else(|| {
-                let why = "it is made from model and data before the plan";
-                Error::setting("--mask", kind, why).fix("name the data, or choose another mask")
+                let why = "the mask is made from the model and the data before the plan";
+                Error::setting("--mask", kind, why)
+                    .fix("give the data with --data, or choose another mask")
             })
         };
         self.kind()?.map(within_run).transpose()
@@ -118,7 +119,7 @@ impl MaskArgs {
 /// Returns an error for an option without the one that it belongs to.
 fn check_requires((option, given): (&str, bool), with: &str, rate: Option<f64>) -> Result<()> {
     if given && rate.is_none() {
-        let why = format!("it has no effect without {with}");
+        let why = format!("the option has no effect without {with}");
         return Err(Error::setting(option, "given", why).fix(format!("add {with} 0.5")));
     }
     Ok(())

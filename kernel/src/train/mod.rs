@@ -102,13 +102,13 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
         // The error was shown when it happened.
         match &args.out {
             Some(out) => export::export_run(out, &run)?,
-            None => eprintln!("the model is lost: --out DIR names another place for it"),
+            None => eprintln!("the model is lost: run again with --out DIR to write it elsewhere"),
         }
         return Ok(ExitCode::FAILURE);
     }
     if run.is_interrupted() {
         let again = match run.record().checkpoints {
-            Some(_) => "goes on from its checkpoint",
+            Some(_) => "resumes from its checkpoint",
             None => "trains the whole plan again",
         };
         eprintln!("interrupted: {run}; the same command {again}");
@@ -290,8 +290,8 @@ impl TrainArgs {
         let Some(plan) = self.load_plan_file()? else { return self.plan.plan_for(population) };
         let examples = population.examples();
         if plan.examples() != examples {
-            let why = format!("the plan of the file is for {}", plan.examples());
-            return Err(Error::setting("--population", examples, why).fix("name that number"));
+            let why = format!("the plan in the file is for {}", plan.examples());
+            return Err(Error::setting("--population", examples, why).fix("give that number"));
         }
         Ok(plan)
     }
@@ -329,7 +329,9 @@ fn resume_arguments() -> Vec<String> {
 /// Prints that there will be no accuracy, before the run is charged.
 fn note_missing_test_part(data: &Dataset) {
     if data.test().is_empty() {
-        eprintln!("the data have no test part, so there is no accuracy: --split 0.8 makes one");
+        eprintln!(
+            "the data have no test part, so there is no accuracy: --split 0.8 splits one off"
+        );
     }
 }
 

@@ -48,7 +48,7 @@ impl PlanArgs {
     pub fn load(&self, file: &Path) -> Result<Plan> {
         let given = self.settings.given().into_iter().chain(self.mask.given());
         if let Some(option) = given.chain(self.selection.given()).next() {
-            let why = format!("the plan {} says it already", file.display());
+            let why = format!("the plan {} already sets this option", file.display());
             return Err(Error::setting(&option, "given", why).fix(format!(
                 "leave out {option}, or leave out --plan; to change the plan, edit its file or \
                  write another by --save-plan"
@@ -202,7 +202,7 @@ impl SelectionArgs {
         let given = settings.given();
         for (list, values, one) in lists.into_iter().filter(|(_, values, _)| !values.is_empty()) {
             if self.best_of.is_none() {
-                let why = "a run has one value";
+                let why = "a run takes one value";
                 let values: Vec<String> = values.iter().map(f64::to_string).collect();
                 return Err(Error::setting(list, values.join(","), why).fix(format!(
                     "add --best-of 5 to choose among them privately, or use {one}; `{}` trains all \

@@ -44,12 +44,16 @@ impl PretrainedArgs {
         let layout = self.layout()?;
         let alone = [("--layout", self.layout.is_some()), ("--public", self.public.is_some())];
         if let Some((option, _)) = alone.iter().find(|(_, given)| *given && !self.is_given()) {
-            return Err(Error::setting(option, "given", "it is about the file of --pretrained")
-                .fix("add --pretrained FILE, or leave it out"));
+            return Err(Error::setting(
+                option,
+                "given",
+                "the option describes the file of --pretrained",
+            )
+            .fix("add --pretrained FILE, or leave it out"));
         }
         let used = |name: &str| others.iter().any(|(option, used)| *option == name && *used);
         if layout.is_some() && !used("--model") {
-            let why = "the file does not say what it is of";
+            let why = "the file does not state its model";
             return Err(Error::new(ErrorKind::Setting, "--layout without --model", why)
                 .fix("add --model, such as --model bit_resnet50 for timm-resnetv2"));
         }
@@ -61,9 +65,9 @@ impl PretrainedArgs {
         let Some((option, _)) = also else { return Ok(()) };
         let what = format!("--pretrained and {option}");
         let (why, fix) = match *option {
-            "--pretrain-on" => ("a run has one start", "leave out one of the two"),
+            "--pretrain-on" => ("a run has one initial model", "leave out one of the two"),
             _ => (
-                "the file says what the model is",
+                "the file states the model",
                 "leave out one of the two, or add --layout for weights of another library",
             ),
         };

@@ -143,7 +143,7 @@ impl SettingArgs {
         let used = used.filter_map(|spec| Some((spec.option(), self.preset(spec, examples)?)));
         let used: Vec<String> = used.map(|(name, value)| format!("{name} {value}")).collect();
         let used = used.join(", ");
-        (!used.is_empty()).then(|| format!("not given, so as in all commands: {used}"))
+        (!used.is_empty()).then(|| format!("defaults of all commands: {used}"))
     }
 
     /// Returns the method with the settings of its plan; `usual` is the method if none is named.
@@ -260,7 +260,7 @@ fn typed_name(spec: &SettingSpec, error: Error) -> Error {
 /// Returns the error about two options that were given although each determines the other.
 pub fn exclusive_options_error(one: &str, other: &str) -> Error {
     let what = format!("{one} and {other}");
-    Error::new(ErrorKind::Setting, what, "each of them decides the other")
+    Error::new(ErrorKind::Setting, what, "each of them determines the other")
         .fix("leave out one of the two")
 }
 

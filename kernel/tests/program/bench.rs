@@ -69,7 +69,7 @@ fn clip_rules_and_frozen_parameters_are_variants_of_the_private_step() {
     assert!(all[0]["masked_rate"].is_null() && all[0].get("masked_s").is_none(), "{all}");
     let unknown = bench(&[&SMALL[..], &["--train-only", "nothing"]].concat());
     assert_eq!(unknown.status.code(), Some(1));
-    assert!(text(&unknown.stderr).contains("no parameter has such a path"), "{unknown:?}");
+    assert!(text(&unknown.stderr).contains("no parameter has this path"), "{unknown:?}");
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn invalid_settings_are_refused_at_once() {
         (&["--masked", "1"], "--masked = 1"),
         (&["--masked", "nan"], "--masked = NaN"),
         (&["--clip-rule", "auto-s,none"], "clip_rule = none"),
-        (&["--device", "gpu"], "no device has this name"),
+        (&["--device", "gpu"], "unknown device"),
     ] {
         let output = bench(args);
         let err = text(&output.stderr);

@@ -154,7 +154,7 @@ fn values_are_shown_as_evcxr_shows_them() {
         ("Average::ema().to_string()", "\""),
         // A forgotten `?`.
         ("lab::scaffold(\"dp-sgd\")", "let method = DpSgd::new()"),
-        ("lab::scaffold(\"dp-sdg\")", "scaffold \"dp-sdg\": there is no such cell"),
+        ("lab::scaffold(\"dp-sdg\")", "scaffold \"dp-sdg\": unknown cell"),
         ("models::linear(&data::glyphs_with(20, 5, 1)?)", "linear for examples of 1x28x28"),
         ("models::linear(&data::glyphs_with(20, 5, 1)?).build()?.summary().layers().len()", "2"),
     ] {

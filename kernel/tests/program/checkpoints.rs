@@ -232,7 +232,7 @@ fn stopped(home: &Path, run: &[&str]) -> (String, u64) {
     interrupt(&child);
     let ended = child.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
-    assert!(text(&ended.stderr).contains("goes on from its checkpoint"));
+    assert!(text(&ended.stderr).contains("resumes from its checkpoint"));
     let entries = entries(home);
     let (kind, steps) = &entries[1];
     assert_eq!((entries.len(), &**kind), (2, "spent"));

@@ -271,7 +271,7 @@ fn methods_with_settings_of_their_own_take_them_by_name() {
     assert!(quantile.get("claimed_epsilon").is_none(), "{quantile}");
     let wrong = |args: &[&str], words: &[&str]| refused(&train(home.path(), args), words);
     wrong(&["--method", "quantile", "--scale", "1"], &["--scale = 1", "no setting of this name"]);
-    wrong(&["--scale", "1"], &["--scale = 1", "the method dp-sgd has no setting of this name"]);
+    wrong(&["--scale", "1"], &["--scale = 1", "the method dp-sgd has no such setting"]);
     wrong(&["--method", "quantile", "--rate", "fast"], &["rate = fast", "not a number"]);
     wrong(&["--method", "auto-dp-sgd", "--epsilon", "1"], &["target", "noise multiplier"]);
     let clipped = [&auto[..], &["--clip-rule", "flat"]].concat();

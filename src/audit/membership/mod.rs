@@ -121,9 +121,10 @@ pub fn lira_attack(
             let values: Vec<f64> = chosen.map(|(_, logits)| logits[i]).collect();
             if values.is_empty() {
                 let what = format!("{} shadow models", shadows.len());
-                let why = "each example must be in one of them, and missing in another";
+                let why = "each example must be in the training set of one model and missing from \
+                           that of another";
                 return Err(Error::new(ErrorKind::Setting, what, why)
-                    .fix("train more, each on a random half of the examples"));
+                    .fix("train more shadow models, each on a random half of the examples"));
             }
             let mean = values.iter().sum::<f64>() / values.len() as f64;
             squares += values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
@@ -161,7 +162,7 @@ impl MembershipReport {
             return Err(Error::new(
                 ErrorKind::MissingData,
                 what,
-                "rates need at least four of each",
+                "true and false positive rates need at least four of each",
             )
             .fix("give more examples"));
         }

@@ -77,7 +77,7 @@ impl Guesses {
         self.check()?;
         for (name, value) in [("delta", delta), ("confidence", confidence)] {
             if !(0.0..1.0).contains(&value) {
-                return Err(Error::setting(name, value, "it must be at least 0 and below 1")
+                return Err(Error::setting(name, value, "must be at least 0 and below 1")
                     .fix("use delta 1e-5 and confidence 0.95"));
             }
         }

@@ -142,16 +142,14 @@ impl OneRunAudit {
         let canaries = self.canaries.unwrap_or(features.min(MAX_CANARIES));
         if !(2..=features).contains(&canaries) {
             let why = format!("each canary has a feature of its own, of {features}");
-            return Err(
-                Error::setting("canaries", canaries, why).fix("use at least 2 and at most that")
-            );
+            return Err(Error::setting("canaries", canaries, why)
+                .fix("use at least 2 and at most that number"));
         }
         let guesses = self.guesses.unwrap_or((canaries / 4).max(2));
         if !(2..=canaries).contains(&guesses) {
             let why = format!("there are {canaries} canaries");
-            return Err(
-                Error::setting("guesses", guesses, why).fix("use at least 2 and at most that")
-            );
+            return Err(Error::setting("guesses", guesses, why)
+                .fix("use at least 2 and at most that number"));
         }
         Ok((canaries, guesses))
     }

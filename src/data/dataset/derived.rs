@@ -41,7 +41,7 @@ impl Dataset {
                 "each of {} examples is selected with that probability; the {part} part is empty",
                 format_count(len)
             );
-            return Err(Error::setting("share", share, why).fix("take another share or seed"));
+            return Err(Error::setting("share", share, why).fix("use another share or seed"));
         }
         let source = format!(
             "{} Its training part was split by seed {seed}: {} for training, {} for testing.",
@@ -112,7 +112,7 @@ impl Dataset {
         if self.vocabulary().is_some() {
             let what = format!("{} holds token ids", self.name());
             let why = "scaling would change the ids, and so the words";
-            return Err(Error::new(ErrorKind::Setting, what, why).fix("leave texts as they are"));
+            return Err(Error::new(ErrorKind::Setting, what, why).fix("do not scale texts"));
         }
         let scaled = |part: &Examples| part.scaled(mean, std);
         let source = format!("{} Features are (x - {mean}) / {std}.", self.source());

@@ -18,7 +18,7 @@ pub(super) fn combine_errors(total: usize, mut errors: Vec<Error>) -> Result<()>
         format!("\n    {}", text.lines().next().unwrap_or_default())
     });
     let lines: String = lines.collect();
-    let mut why = format!("training would leave them out without a word:{lines}");
+    let mut why = format!("training would silently omit these images:{lines}");
     if errors.len() > TOLD {
         why += &format!("\n    and {} others", format_count(errors.len() - TOLD));
     }

@@ -25,7 +25,7 @@ const FORMATS: [(ImageFormat, &str); 3] =
 /// A description of the defect, as the end of a sentence. A panic of a decoder is an error too.
 pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, String> {
     catch_unwind(AssertUnwindSafe(|| decode_unguarded(bytes)))
-        .unwrap_or_else(|_| Err("the decoder gave up".into()))
+        .unwrap_or_else(|_| Err("the decoder failed".into()))
 }
 
 fn decode_unguarded(bytes: &[u8]) -> Result<RgbImage, String> {

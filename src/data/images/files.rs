@@ -169,9 +169,9 @@ impl ImageFile {
         let bytes = self.place.read()?;
         let digest: [u8; 32] = Sha256::digest(&bytes).into();
         if digest != self.digest {
-            let what = "its content has changed since it was opened";
+            let what = "the file has changed since it was opened";
             return Err((self.place.corrupt(what))
-                .fix("don't change files while they are used; open the data set again"));
+                .fix("do not change files that are in use; open the data set again"));
         }
         decode(&bytes).map_err(|what| unusable(&self.place, what))
     }

@@ -88,7 +88,7 @@ pub fn image_folder(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Da
 const CLASS_FOLDERS: LayoutKind = LayoutKind {
     is_present: scan::has_folders,
     name: "class folders",
-    why: "the folder that an image is in says its class",
+    why: "the class of an image is the name of its folder",
     fix: "give a folder with train/<class>/<image>.jpg, .png or .webp (and optionally \
           test/<class>/…), or one with <class>/<image>.jpg, .png or .webp; a relative path starts \
           at the current folder; data::tar_shards reads .tar files",

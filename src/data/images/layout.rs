@@ -49,7 +49,7 @@ impl Layout {
         };
         let shown = path.display();
         match (path.is_dir(), test.or(val)) {
-            (false, _) => missing(format!("{shown} is missing"), "there is no such folder"),
+            (false, _) => missing(format!("{shown} is missing"), "the folder does not exist"),
             (true, Some(test)) => missing(
                 format!("{shown} has no folder train/"),
                 &format!("there is {}, so the training part must be in train/", test.display()),

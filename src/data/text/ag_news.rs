@@ -86,7 +86,7 @@ fn ag_news_rows(path: &Path, options: &TextOptions) -> Result<(Examples, String)
         labels.push(class as u32 - 1);
     }
     if labels.is_empty() {
-        return Err(corrupt(path, "it holds no rows"));
+        return Err(corrupt(path, "the file holds no rows"));
     }
     Ok((Examples::new(&[options.length], features, labels), records.origin()))
 }

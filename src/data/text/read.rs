@@ -58,7 +58,7 @@ pub fn text_csv(
         if label.is_empty() {
             let column = &columns[label_column];
             let what = format!("line {line}, column `{column}`: the cell is empty");
-            return Err(corrupt(path, what).fix("give each row a label, or leave it out"));
+            return Err(corrupt(path, what).fix("give each row a label, or leave the row out"));
         }
         options.encode(text_columns.iter().map(|&column| &record[column]), &mut features);
         labels.add(label);
@@ -101,13 +101,14 @@ pub fn from_texts(
     if texts.len() != labels.len() {
         let why = format!("there are {} labels", format_count(labels.len()));
         return Err(
-            Error::setting("texts", format_count(texts.len()), why).fix("give a label per text")
+            Error::setting("texts", format_count(texts.len()), why).fix("give one label per text")
         );
     }
     if texts.len().saturating_mul(options.length) > MAX_FEATURES {
         let (texts, most) = (format_count(texts.len()), format_count(MAX_FEATURES));
-        let why = format!("so many words of {texts} texts are more than the {most} kept in memory");
-        return Err(Error::setting("length", options.length, why).fix("take fewer words per text"));
+        let why =
+            format!("this number of words for {texts} texts exceeds the limit of {most} in memory");
+        return Err(Error::setting("length", options.length, why).fix("use fewer words per text"));
     }
     let (mut features, mut cells) = (Vec::new(), CellHasher::new());
     for text in texts {

@@ -142,7 +142,7 @@ extern \"C\" __global__ void test(float *values) { values[threadIdx.x] *= 2; }
         ];
         let options = options.map(|option| CString::new(option).unwrap_or_default());
         let options = [options[0].as_ptr(), options[1].as_ptr(), options[2].as_ptr()];
-        let missing = || "it lacks a function that every NVRTC has".to_owned();
+        let missing = || "the library lacks a function that every NVRTC has".to_owned();
         // SAFETY: the types are those of the NVRTC API, which has not changed since CUDA 8; strings
         // and pointers outlive the calls; the log has the size that NVRTC asks for.
         unsafe {

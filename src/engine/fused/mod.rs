@@ -129,10 +129,11 @@ impl FusedExecutor {
         work: impl FnOnce(&mut ExecutorState) -> Result<T>,
     ) -> Result<T> {
         if !Self::supports(network) {
-            let why = "it runs on the CPU, for networks of the lab's own layers only";
+            let why = "the fused executor runs only on the CPU and only networks of the lab's own \
+                       layers";
             return Err(Error::new(
                 ErrorKind::Model,
-                "a network that the fused executor can't run",
+                "the fused executor can't run this network",
                 why,
             )
             .fix("use engine::TapExecutor, which runs any network"));

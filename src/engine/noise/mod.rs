@@ -238,7 +238,9 @@ fn check_selection(weights: &CoordinateWeights, sum: &Gradients) -> Result<()> {
     if !matching {
         let what = "weights and gradients of different parameters";
         let why = "noise would be added to the wrong coordinates";
-        return Err(Error::new(ErrorKind::Model, what, why).fix("make both from the same network"));
+        return Err(
+            Error::new(ErrorKind::Model, what, why).fix("create both from the same network")
+        );
     }
     // Values on a GPU are not read; the weights have recorded whether one is fractional.
     let on_device = |entry: &Gradient| entry.values.device().is_some();
@@ -260,9 +262,9 @@ fn check_selection(weights: &CoordinateWeights, sum: &Gradients) -> Result<()> {
             return Err(fractional_weight(weight));
         }
         let what = format!("a sum of {value} at a coordinate of weight 0 in {}", sum.path);
-        let why = "it would be released without noise";
+        let why = "the value would be released without noise";
         return Err(Error::new(ErrorKind::Model, what, why)
-            .fix("make the sum with Executor::weighted_sum and the same weights"));
+            .fix("compute the sum with Executor::weighted_sum and the same weights"));
     }
     Ok(())
 }

@@ -139,7 +139,7 @@ pub fn exercise(name: &str, answer: f64) -> Result<Checked> {
     let Some((_, right, hint)) = EXERCISES.iter().find(|(known, ..)| *known == name) else {
         let names: Vec<&str> = exercise_names().collect();
         let what = format!("exercise {name:?}");
-        return Err(Error::new(ErrorKind::Setting, what, "no exercise has this name")
+        return Err(Error::new(ErrorKind::Setting, what, "unknown exercise")
             .fix(format!("the exercises are {}", names.join(", "))));
     };
     Ok(check(answer, right()?, hint))

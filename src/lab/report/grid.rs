@@ -27,7 +27,7 @@ pub(super) fn report(result: &GridResult, store: &RunStore) -> Result<Report> {
     Ok(Report::new(format!("A grid of {} on {}", result.model(), result.data()))
         .section("", [lead])
         .section("Results", std::iter::once(results).chain(figures))
-        .section("What it cost, and what is noise", notes.chain(on_record))
+        .section("Privacy cost and seed noise", notes.chain(on_record))
         .section("Settings", settings)
         .section(SOFTWARE, [software(&trained_with)]))
 }
@@ -47,14 +47,14 @@ fn finding(result: &GridResult) -> String {
         let others = result.cells().iter().filter(|cell| !std::ptr::eq(*cell, best));
         let close = others.filter_map(CellResult::mean).filter(|other| mean - other < threshold);
         match close.count() {
-            0 => " No other cell is within the noise of the seeds.".to_owned(),
-            1 => " One other cell is within the noise of the seeds.".to_owned(),
-            n => format!(" {n} other cells are within the noise of the seeds."),
+            0 => " No other case is within the noise of the seeds.".to_owned(),
+            1 => " One other case is within the noise of the seeds.".to_owned(),
+            n => format!(" {n} other cases are within the noise of the seeds."),
         }
     });
     format!(
-        "{runs}\nHighest mean accuracy: {:.2} %, {}.{within} The choice of a cell by its accuracy is \
-         not covered by its epsilon.",
+        "{runs}\nHighest mean accuracy: {:.2} %, {}.{within} Choosing a case by its accuracy is \
+         not covered by the epsilon of that case.",
         100.0 * mean,
         best.describe()
     )

@@ -226,7 +226,7 @@ impl Report {
             "md" => (markdown::document(self, Some(&folder)), Some("svg")),
             "tex" => (latex::document(self, &folder), Some("png")),
             _ => {
-                let why = "its ending names no format of reports";
+                let why = "the file extension is not a format of reports";
                 return Err(Error::setting("path", path.display(), why)
                     .fix("end the name in .html, .md or .tex"));
             }
@@ -271,7 +271,7 @@ fn figure_name(number: usize, format: &str) -> String {
 /// Returns the block on the software that wrote the report, and that the runs were trained with.
 fn software(trained_with: &[String]) -> Block {
     let mut text = match trained_with {
-        [] => "What it was trained with was not recorded.".to_owned(),
+        [] => "The software of the training was not recorded.".to_owned(),
         all => format!("Trained with: {}.", all.join("; ")),
     };
     text += &format!("\nThis report was written by {}.", program::software_versions());

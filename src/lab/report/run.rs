@@ -93,20 +93,20 @@ fn ledger(record: &RunRecord, store: &RunStore) -> Result<Block> {
 /// Returns the blocks on how to repeat the run: the plan as a file, if a file can represent it.
 fn repeat(plan: &Plan) -> Vec<Block> {
     let Ok(file) = plan.to_json() else {
-        let text = "The plan has a given mask, whose coordinates no file of a plan holds: repeat \
-                     the run from the code that made the mask.";
+        let text = "The plan has a given mask, whose coordinates a plan file does not hold: \
+                     repeat the run from the code that made the mask.";
         return vec![Block::prose(text, Coverage::Public)];
     };
     // Whoever knows the seed of a private run can compute its noise.
     let (seed, coverage) = match plan.seed() {
         Some(_) => (
-            "The plan has a seed, so on the CPU the result is the same bit for bit, from the same \
-             initial parameters.",
+            "The plan has a seed, so on the CPU and from the same initial parameters the result is \
+             identical bit for bit.",
             if plan.has_guarantee() { Coverage::NotCovered } else { Coverage::Public },
         ),
         None => (
-            "The plan has no seed, so a repetition draws other batches and other noise, is charged \
-             again, and its accuracy differs.",
+            "The plan has no seed, so a repetition draws other batches and noise, is charged \
+             again, and reaches another accuracy.",
             Coverage::Public,
         ),
     };

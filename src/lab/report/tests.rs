@@ -181,7 +181,7 @@ fn a_report_of_a_grid_names_the_best_cell_and_the_noise() -> Result<()> {
     let result = crate::grid::scheduler::run_grid(&grid, &build, &data, &store, &mut quiet)?;
     let report = grid::report(&result, &store)?.repeated_by("words", "the command", "{}");
     let headings: Vec<&str> = report.sections.iter().map(|section| section.heading).collect();
-    let expected = ["", "Results", "What it cost, and what is noise", "Settings", REPEAT, SOFTWARE];
+    let expected = ["", "Results", "Privacy cost and seed noise", "Settings", REPEAT, SOFTWARE];
     assert_eq!(headings, expected);
     let text = report.markdown();
     for said in ["2 of 2 runs are finished", "Highest mean accuracy", "Private runs: 2 on"] {

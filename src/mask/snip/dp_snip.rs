@@ -155,7 +155,8 @@ impl DpSnip {
         if ((sigma * self.clip) as f32).is_finite() {
             return Ok(());
         }
-        let why = format!("times the noise multiplier {sigma} it is beyond the range of f32");
+        let why =
+            format!("the product with the noise multiplier {sigma} is beyond the range of f32");
         Err(Error::setting("DP-SNIP clip", self.clip, why)
             .fix("choose a smaller clip or noise multiplier"))
     }
@@ -163,7 +164,8 @@ impl DpSnip {
     fn check_clip(&self) -> Result<()> {
         check_pruning(self.rate)?;
         if !(self.clip > 0.0 && self.clip.is_finite()) {
-            let why = "it bounds one example's influence on the mask";
+            let why = "the clip norm, which bounds one example's influence on the mask, must be \
+                       positive";
             return Err(Error::setting("DP-SNIP clip", self.clip, why)
                 .fix("choose a positive number, such as 0.2"));
         }
@@ -190,9 +192,9 @@ impl DpSnip {
             }
             (None, requested) => {
                 let what = format!("DP-SNIP with {requested}");
-                let why = "its noise is calibrated when its run is planned";
+                let why = "the noise is calibrated when the run is planned";
                 Err(Error::new(ErrorKind::Setting, what, why)
-                    .fix("take it from the plan, or set .noise_multiplier(20.0)"))
+                    .fix("take the mask from the plan, or set .noise_multiplier(20.0)"))
             }
         }
     }

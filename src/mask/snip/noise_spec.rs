@@ -42,8 +42,8 @@ impl NoiseSpec {
             Self::Multiplier(sigma) => NoiseMultiplier(sigma).check()?.0,
             Self::BudgetFraction(fraction) => {
                 if !(fraction > 0.0 && fraction < 1.0) {
-                    let why = "it is the fraction of the run's budget that the mask costs; \
-                               training needs the rest";
+                    let why = "the fraction of the run's budget for the mask must be between 0 and \
+                               1; training needs the rest";
                     return Err(Error::setting("DP-SNIP budget fraction", fraction, why)
                         .fix("choose a fraction between 0 and 1, such as 0.05"));
                 }
@@ -91,7 +91,7 @@ fn round_up(value: f64) -> f64 {
 
 fn missing_budget_error(fraction: f64) -> Error {
     let what = format!("DP-SNIP with {fraction} of the budget");
-    let why = "there is no budget: no target epsilon was given";
+    let why = "the run has no budget, because no target epsilon was given";
     Error::new(ErrorKind::Setting, what, why).fix(
         "give the run a .target(Epsilon(3.0), Delta(1e-5)); for a mask outside a run use \
          .epsilon_delta(Epsilon(0.5), Delta(1e-5)) or .noise_multiplier(20.0)",
@@ -110,7 +110,7 @@ fn above_total(epsilon: f64, limit: Epsilon, delta: Delta) -> Error {
          at delta {delta}"
     );
     Error::setting("DP-SNIP epsilon", RoundedNearest(epsilon), why)
-        .fix("leave most of the budget to training: .budget_fraction(0.05)")
+        .fix("leave most of the budget for training: .budget_fraction(0.05)")
 }
 
 impl fmt::Display for NoiseSpec {

@@ -117,18 +117,20 @@ pub(crate) fn check_model_and_examples(model: &Model, examples: &Examples) -> Re
     if let Some((large, _)) = values.iter().find(|(_, values)| !values.iter().all(in_range)) {
         let what = format!("the parameter {} of the model {}", large.path, model.name());
         let why = format!(
-            "it has a value beyond {MAX_PARAMETER:e}: squared parameters weight the gradients, \
-             and with such weights f32 can't bound the contribution of one example"
+            "the parameter has a value beyond {MAX_PARAMETER:e}: squared parameters weight the \
+             gradients, and with such weights f32 can't bound the contribution of one example"
         );
         return Err(Error::new(ErrorKind::Model, what, why).fix("start from smaller parameters"));
     }
     if examples.is_empty() {
         let why = "the scores are sums over examples";
-        return Err(Error::setting("training examples", 0, why).fix("give at least one example"));
+        return Err(
+            Error::setting("training examples", 0, why).fix("give at least one case example")
+        );
     }
     if examples.shape() != network.input_shape() {
         let what = format!("examples of shape {:?}", examples.shape());
-        let why = format!("the model {} takes {:?}", model.name(), network.input_shape());
+        let why = format!("the model {} expects {:?}", model.name(), network.input_shape());
         return Err(Error::new(ErrorKind::Setting, what, why)
             .fix("build the model from the same data, e.g. models::papernot_cnn(&data)"));
     }

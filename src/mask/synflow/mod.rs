@@ -103,7 +103,7 @@ impl Synflow {
     pub fn mask(&self, model: &Model) -> Result<Mask> {
         let rate = check_pruning(self.rate)?;
         if !(1..=MAX_ROUNDS).contains(&self.rounds) {
-            let why = format!("weights are dropped in 1 to {MAX_ROUNDS} rounds");
+            let why = format!("the number of rounds must be from 1 to {MAX_ROUNDS}");
             return Err(Error::setting("rounds", self.rounds, why)
                 .fix("leave it out for 100 rounds, or use 1 to score once"));
         }
@@ -209,12 +209,12 @@ fn linearise(model: &Model) -> Result<LinearisedNetwork> {
     };
     if model.network().specs().is_empty() {
         let what = format!("Synflow on {}, a user-defined module", model.name());
-        return refused(what, "it works on lists of layers only");
+        return refused(what, "Synflow works only on lists of layers");
     }
     let network = LinearisedNetwork::new(model)?;
     if network.tensors.is_empty() {
         let what = format!("Synflow on {}, which has no linear layer or convolution", model.name());
-        return refused(what, "there are no weights that it can prune");
+        return refused(what, "the model has no weights to prune");
     }
     Ok(network)
 }
@@ -234,6 +234,6 @@ fn no_flow_error(model: &Model, objective: f64) -> Error {
 
 fn collapsed(method: &Synflow, dropped: usize) -> Error {
     let what = format!("Synflow in {} rounds, {} dropped", method.rounds, method.rate);
-    let why = format!("the first round drops {dropped} weights, and then nothing flows");
+    let why = format!("after the first round, which drops {dropped} weights, nothing flows");
     Error::new(ErrorKind::Model, what, why).fix("use more rounds (default 100), or keep more")
 }

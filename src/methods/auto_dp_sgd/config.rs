@@ -99,17 +99,17 @@ impl MethodSettings for AutoDpSgdSettings {
     fn plan(builder: &AutoDpSgd, population: &Population) -> Result<Plan> {
         if let Some(target) = builder.private.target {
             let what = format!("Auto DP-SGD with a target, epsilon {target}");
-            let why = "it has no guarantee, and the paper computes its claim after training, from \
-                       the mean threshold";
+            let why = "the method has no guarantee, and the paper computes its claim after \
+                       training, from the mean threshold";
             return Err(Error::new(ErrorKind::Setting, what, why).fix(
                 "give a noise multiplier (the paper's is 0.9584 for its epsilon 2), or use \
                       the sound variant, DP-SGD with the rule auto-s",
             ));
         }
         if builder.private.has_clip() {
-            let why = "its clip thresholds follow the gradients";
-            return Err(Error::new(ErrorKind::Setting, "Auto DP-SGD with a clip bound", why)
-                .fix("leave the bound out and set `scale`, or use DP-SGD"));
+            let why = "the clip thresholds of the method follow the gradients";
+            return Err(Error::new(ErrorKind::Setting, "Auto DP-SGD with a clip norm", why)
+                .fix("leave out the clip norm and set `scale`, or use DP-SGD"));
         }
         let clip = ClipRule::Unbounded { scale: builder.own.scale };
         clip.check()?;

@@ -43,8 +43,8 @@ pub(super) fn build_mechanism(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<d
     let clip = plan.privacy().map(|privacy| &privacy.clip);
     let (Some(&ClipRule::Unbounded { scale }), Some(stages)) = (clip, plan.stages()?) else {
         return Err(plan
-            .edited("with a clip bound")
-            .fix("make the plan anew, or change its method to DP-SGD"));
+            .edited("with a clip norm")
+            .fix("make a new plan, or change its method to DP-SGD"));
     };
     Ok(Box::new(AutoDpSgdMechanism {
         scale,

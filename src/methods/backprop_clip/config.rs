@@ -95,7 +95,7 @@ impl MethodSettings for BackpropClipSettings {
     /// clips replace them.
     fn plan(builder: &BackpropClip, population: &Population) -> Result<Plan> {
         if builder.private.has_clip() {
-            let why = "it clips inputs and upstream gradients instead of the gradient";
+            let why = "the method clips inputs and upstream gradients instead of the gradient";
             let what = "backpropagation clipping with a bound on the clipped gradient";
             return Err(Error::new(ErrorKind::Setting, what, why)
                 .fix("leave it out and set the input clip and the gradient clip, or use DP-SGD"));
@@ -163,7 +163,8 @@ impl BackpropClip {
         }
         let Some(NoiseMultiplier(multiplier)) = private.noise_multiplier else {
             let what = "backpropagation clipping as published without a noise multiplier";
-            let why = "its noise is too small by the batch size, so it has no useful target";
+            let why = "the published noise is too small by a factor of the batch size, so a target \
+                       would be meaningless";
             return Err(Error::new(ErrorKind::Setting, what, why)
                 .fix("give the noise multiplier that the paper's accounting assumes"));
         };

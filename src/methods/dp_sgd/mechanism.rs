@@ -115,9 +115,9 @@ fn clip_and_stages(plan: &Plan) -> Result<(&ClipRule, Stages)> {
         return Err(Error::new(
             ErrorKind::CorruptData,
             what,
-            "its steps would release raw gradients",
+            "the steps would release raw gradients",
         )
-        .fix("make the plan anew"));
+        .fix("make a new plan"));
     };
     Ok((&privacy.clip, stages))
 }

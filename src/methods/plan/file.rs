@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, Result, file, program};
 /// Returns advice about a file that is not a plan.
 fn rebuild_advice() -> String {
     let command = program::command("train --save-plan FILE");
-    format!("make the file by plan.save(path) or `{command}`")
+    format!("write the file with plan.save(path) or `{command}`")
 }
 
 impl Plan {
@@ -156,7 +156,7 @@ impl Plan {
         every.check()?;
         if self.selection.is_some() {
             let what = "checkpoints of a private selection";
-            let why = "they would show how far its trials are, and their number is secret";
+            let why = "checkpoints would reveal the progress of the trials, whose number is secret";
             return Err(Error::new(ErrorKind::Setting, what, why).fix("leave them out"));
         }
         self.settings.checkpoints = Some(CheckpointSettings { every, command });

@@ -55,7 +55,9 @@ impl Plan {
         let before = self.expected_batch_size() as f64;
         let batch = (k * before).round();
         if !(k.is_finite() && batch >= 1.0) {
-            let why = format!("it multiplies the batch size, which is {before}");
+            let why = format!(
+                "the factor on the batch size {before} must be positive and give a valid batch size"
+            );
             return Err(Error::setting("k", k, why).fix("use a positive number such as 4"));
         }
         if let Some(selection) = &self.selection {
@@ -101,10 +103,10 @@ impl Plan {
         else {
             return Ok(());
         };
-        let why = "it counts epochs, and in k times as large batches an epoch has 1/k as many \
-                   steps, so the schedule would be another one";
+        let why = "the schedule counts epochs, and with batches k times as large an epoch has 1/k \
+                   as many steps, so the schedule would change";
         Err(Error::new(ErrorKind::Setting, format!("scaling {name} = {schedule}"), why)
-            .fix("use a schedule over the run, such as cosine or decay:0.5, or make the plan anew"))
+            .fix("use a schedule over the run, such as cosine or decay:0.5, or make a new plan"))
     }
 
     /// Describes the changes that another plan makes.

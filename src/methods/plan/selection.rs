@@ -56,9 +56,9 @@ impl TrialSelection {
         {
             return Ok(());
         }
-        let why = "the settings of the plan are those of no candidate";
+        let why = "the settings of the plan match no candidate";
         Err(Error::new(ErrorKind::Setting, "a plan of private selection", why)
-            .fix("make the file anew by plan.save(path)"))
+            .fix("write the file again with plan.save(path)"))
     }
 }
 
@@ -80,8 +80,8 @@ impl Plan {
     pub fn best_of(trials: Trials, candidates: Vec<Plan>) -> Result<Self> {
         trials.check()?;
         let Some(first) = candidates.first() else {
-            let why = "there is nothing to select from";
-            return Err(Error::setting("candidates", "[]", why).fix("give at least one plan"));
+            let why = "there are no plans to select from";
+            return Err(Error::setting("candidates", "[]", why).fix("give at least one case plan"));
         };
         candidates.iter().try_for_each(Plan::check_trial)?;
         for other in &candidates {
@@ -118,12 +118,13 @@ impl Plan {
             return refused("a trial is itself a selection", "select among the candidates of both");
         }
         if self.releases_by_role_after(self.steps).mask.is_some() {
-            let why = "each trial would release a mask of its own, at a cost of its own";
+            let why = "each trial would release its own mask, at an additional cost";
             return refused(why, "make the mask before, or take one that looks at no data");
         }
         if self.settings.checkpoints.is_some() {
-            let why = "a checkpoint would show how far the trials are, and their number is secret";
-            return refused(why, "leave .checkpoint_every(…) out");
+            let why = "a checkpoint would reveal the progress of the trials, whose number is \
+                       secret";
+            return refused(why, "leave out .checkpoint_every(…)");
         }
         Ok(())
     }
@@ -133,11 +134,10 @@ impl Plan {
         let delta = |plan: &Plan| plan.privacy.as_ref().map(|privacy| privacy.delta);
         let differ = |what: &str, a: String, b: String| {
             let what = format!("private selection among trials of different {what}: {a} and {b}");
-            let why = "its bound holds for trials that all release the same";
+            let why = "the bound on the cost holds only for trials with equal releases";
             Err(Error::new(ErrorKind::Setting, what, why).fix(
-                "let the candidates differ in learning rate, clip norm, optimizer, dropping or a \
-                 mask that looks at no data, and give all the same epsilon or noise, batch size \
-                 and steps",
+                "vary only the learning rate, clip norm, optimizer, dropping or a data-free mask, \
+                 and give all candidates the same epsilon or noise, batch size and steps",
             ))
         };
         if self.examples != other.examples {

@@ -90,7 +90,7 @@ impl QuantileClipping {
     /// `Setting` for values out of range.
     pub(super) fn check(&self) -> Result<()> {
         if !(self.quantile > 0.0 && self.quantile < 1.0) {
-            let why = "it is the fraction of gradients that shall not be clipped";
+            let why = "the fraction of gradients that are not clipped must be between 0 and 1";
             return Err(Error::setting("quantile", self.quantile, why)
                 .fix("choose a number between 0 and 1, such as 0.5"));
         }
@@ -139,9 +139,9 @@ impl MethodSettings for QuantileDpSgdSettings {
         let flat = matches!(privacy.clip, ClipRule::Flat { .. });
         if !flat || !privacy.clip_schedule.is_constant() {
             let what = "quantile clipping with another clip rule or a clip schedule";
-            let why = "the clip norm follows the gradients from its first value on";
+            let why = "the clip norm follows the gradients from its initial value";
             return Err(Error::new(ErrorKind::Setting, what, why)
-                .fix("give the first clip norm by .clip(1.0), and no rule or schedule"));
+                .fix("give the initial clip norm with .clip(1.0), and no rule or schedule"));
         }
         let learning_rate = builder.private.learning_rate();
         let plan = builder::plan(builder, population, learning_rate, Some(privacy.clone()))?;
@@ -166,7 +166,7 @@ settings! {
     impl [] QuantileDpSgd, on |builder| &mut builder.own;
 
     /// Sets the fraction of gradients that shall not be clipped.
-    #[setting("FRACTION", "0.5", Outcome, [], "Fraction of gradients that shall not be clipped")]
+    #[setting("FRACTION", "0.5", Outcome, [], "Target fraction of gradients that are not clipped")]
     fn quantile(quantile: f64) |own| own.quantile = quantile;
 
     /// Sets the rate at which the clip norm is adapted.

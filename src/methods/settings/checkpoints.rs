@@ -34,8 +34,8 @@ impl CheckpointInterval {
         if sound {
             Ok(())
         } else {
-            let why = "a checkpoint is written after one step or more, or after a time that \
-                       is above zero and at most a year";
+            let why = "the interval must be at least one step, or a time above zero and at most a \
+                       year";
             Err(Error::setting("checkpoint_every", self, why).fix("use for example 500 or 10min"))
         }
     }
@@ -66,7 +66,7 @@ impl FromStr for CheckpointInterval {
             None => text.parse().ok().map(Self::Steps),
         };
         let every = every.ok_or_else(|| {
-            let why = "it is neither a number of steps nor a number of minutes";
+            let why = "neither a number of steps nor a number of minutes";
             Error::setting("checkpoint_every", text, why).fix("use for example 500 or 10min")
         })?;
         every.check().map(|()| every)

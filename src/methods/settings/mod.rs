@@ -114,14 +114,18 @@ impl Settings {
         if let Some(norm) = self.clip_without_noise
             && !(norm.is_finite() && norm > 0.0)
         {
-            return Err(Error::setting("clip", norm, "gradients are scaled down to this norm")
-                .fix("choose a positive number, usually between 0.1 and 10"));
+            return Err(Error::setting(
+                "clip",
+                norm,
+                "gradients are scaled down to this norm, so it must be positive",
+            )
+            .fix("choose a positive number, usually between 0.1 and 10"));
         }
         self.average.map_or(Ok(()), Average::check)?;
         self.checkpoints.as_ref().map_or(Ok(()), |checkpoints| checkpoints.every.check())?;
         match self.weight_decay {
             Some(decay) if !(decay >= 0.0 && decay.is_finite()) => {
-                Err(Error::setting("weight_decay", decay, "it must be finite and at least 0")
+                Err(Error::setting("weight_decay", decay, "must be finite and at least 0")
                     .fix("use 0 for none, or try values around 1e-4"))
             }
             _ => Ok(()),
@@ -200,8 +204,12 @@ pub(crate) fn step_count(settings: &Settings, examples: usize) -> Result<u64> {
         settings.steps.map_or(TrainingLength::Epochs(settings.epochs), TrainingLength::Steps);
     let steps = length.steps(settings.sampling.rate(examples, batch))?;
     if steps > 1_000_000_000 {
-        return Err(Error::setting("steps", steps, "a run has between 1 and 1e9 steps")
-            .fix("choose other epochs, steps or batch size"));
+        return Err(Error::setting(
+            "steps",
+            steps,
+            "the number of steps must be between 1 and 1e9",
+        )
+        .fix("change the epochs, the steps or the batch size"));
     }
     Ok(steps)
 }

@@ -90,7 +90,7 @@ impl PrivacySettings {
                 return Err(Error::new(
                     ErrorKind::Setting,
                     format!("{method} has neither a target nor a noise multiplier"),
-                    "the amount of noise decides the guarantee and has no safe default",
+                    "the amount of noise determines the guarantee and has no safe default",
                 )
                 .fix("add .target(Epsilon(3.0), Delta(1e-5)) or .noise_multiplier(1.1)"));
             }
@@ -101,7 +101,7 @@ impl PrivacySettings {
                         "{method} has both a target, epsilon {epsilon}, and a noise multiplier, \
                          {multiplier}"
                     ),
-                    "each of them decides the amount of noise",
+                    "each of them determines the amount of noise",
                 )
                 .fix(format!(
                     "leave out .noise_multiplier({multiplier}) to reach the target, or .target(…) \
@@ -165,7 +165,8 @@ impl PrivacySettings {
 /// As [`ClipRule::check`], and for an infinite bound.
 pub(in crate::methods) fn check_clip(clip: &ClipRule) -> Result<()> {
     if let ClipRule::Backprop(_) = clip {
-        let why = "it bounds the layers of a network with clips, and this method makes none";
+        let why = "the rule bounds the layers of a network with clips, but this method adds no \
+                   clips";
         return Err(Error::new(
             ErrorKind::Setting,
             "the clip rule of backpropagation clipping",
@@ -177,7 +178,7 @@ pub(in crate::methods) fn check_clip(clip: &ClipRule) -> Result<()> {
     if sensitivity.is_finite() && sensitivity > 0.0 {
         return clip.check();
     }
-    let why = "the clip norm bounds one example's influence";
+    let why = "the clip norm bounds one example's influence, so it must be positive";
     Err(Error::setting("clip", sensitivity, why)
         .fix("choose a positive number, usually between 0.1 and 10"))
 }
@@ -190,7 +191,7 @@ settings! {
     /// Giving a noise multiplier too is an error.
     #[setting(
         "E", "", Cost, ["target_epsilon"],
-        "Epsilon of the whole run, which decides the noise"
+        "Epsilon of the whole run, which determines the noise"
     )]
     fn epsilon(epsilon: impl Into<Epsilon> as Epsilon) |private| {
         private.target = Some(epsilon)
@@ -244,13 +245,14 @@ settings! {
     /// with the bound, so epsilon does not change.
     #[setting(
         "SCHEDULE", "constant", Outcome, [],
-        "Schedule of the clip norm, as those of the noise multiplier"
+        "Schedule of the clip norm, with the same forms as the noise schedule"
     )]
     fn clip_schedule(schedule: ClipSchedule) |private| private.clip_schedule = schedule;
 
     #[setting(
         "RULE", "flat", Outcome, [],
-        "How each example is bounded by the clip norm: flat, auto-s, normalised, per-layer"
+        "Rule that bounds each example's gradient by the clip norm: flat, auto-s, normalised, \
+         per-layer"
     )]
     text clip_rule(rule: String) |private| {
         private.clip_rule = Some(ClipRule::named(&rule, private.clip.unwrap_or(DEFAULT_CLIP))?)

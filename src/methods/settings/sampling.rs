@@ -48,8 +48,8 @@ impl Sampling {
     pub(in crate::methods) fn check(self) -> Result<()> {
         match self {
             Self::DisjointBatches { neighbouring: NeighbouringRelation::AddOrRemoveOne } => {
-                let why = "without one example, all others that follow it are in other batches, so \
-                           an epoch is not one release";
+                let why = "removing one example moves all later examples to other batches, so an \
+                           epoch is not a single release";
                 Err(Error::setting("sampling", self, why)
                     .fix("state the guarantee for NeighbouringRelation::ZeroOutOne or ReplaceOne"))
             }

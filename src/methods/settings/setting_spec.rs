@@ -149,11 +149,9 @@ impl SettingSpec {
     pub fn refusal(&self, method: &MethodDescriptor) -> Option<String> {
         let why = match self.scope {
             Scope::Private | Scope::Clip if !method.adds_noise => "neither clips nor adds noise",
-            Scope::Clip if !method.takes_clip => "has no clip bound that can be set",
+            Scope::Clip if !method.takes_clip => "has no clip norm to set",
             Scope::Sparse if !method.supports_sparsity => "takes no mask and drops nothing",
-            Scope::Own if !method.own.iter().any(|spec| spec.id == self.id) => {
-                "has no setting of this name"
-            }
+            Scope::Own if !method.own.iter().any(|spec| spec.id == self.id) => "has no such setting",
             _ => return None,
         };
         Some(format!("the method {} {why}", method.name))
@@ -168,7 +166,7 @@ pub(in crate::methods) fn set(method: &mut dyn Method, name: &str, text: &str) -
         Some(spec) => spec.set(method, text),
         None => {
             let names: Vec<&str> = known.map(|spec| spec.id).collect();
-            let why = format!("{} has no setting of this name", descriptor.title);
+            let why = format!("{} has no such setting", descriptor.title);
             Err(Error::setting(name, text, why).fix(format!("choose from {}", names.join(", "))))
         }
     }
@@ -195,8 +193,8 @@ macro_rules! read {
         $(impl SettingValue for $number {
             fn read(name: &str, text: &str) -> Result<Self> {
                 text.trim().parse().map_err(|_| {
-                    let why = concat!("it is not ", $kind);
-                    Error::setting(name, text, why).fix(concat!("write it like ", $example))
+                    let why = concat!("not ", $kind);
+                    Error::setting(name, text, why).fix(concat!("use for example ", $example))
                 })
             }
         })*
@@ -258,7 +256,7 @@ pub(in crate::methods) fn choose<T: Clone>(
     let found = known.iter().find(|(known, _)| *known == name);
     found.map(|(_, value)| value.clone()).ok_or_else(|| {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        Error::setting(setting, name, "there is none of this name")
+        Error::setting(setting, name, "unknown value")
             .fix(format!("choose from {}", names.join(", ")))
     })
 }
@@ -266,7 +264,7 @@ pub(in crate::methods) fn choose<T: Clone>(
 /// Returns the error of a setting that a method does not have.
 pub(in crate::methods) fn absent(setting: &str, method: &MethodDescriptor) -> Error {
     let what = format!("the setting {setting} of {}", method.title);
-    Error::new(ErrorKind::Setting, what, "the method does not have it").fix("leave it out")
+    Error::new(ErrorKind::Setting, what, "the method has no such setting").fix("leave it out")
 }
 
 /// Declares settings: a table of their rows, and for each a builder method.

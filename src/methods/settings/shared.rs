@@ -155,7 +155,7 @@ settings! {
     /// the seed knows its noise, and its statement says so.
     #[setting(
         "N", "", Outcome, [],
-        "Seed of parameters, batches and noise (study mode): whoever knows it knows the noise"
+        "Seed of parameters, batches and noise (study mode): anyone who knows it knows the noise"
     )]
     fn seed(seed: u64) |settings| settings.seed = Some(seed);
 }
@@ -190,8 +190,8 @@ settings! {
     /// The charge stays in the ledger, and the file has no part in it.
     #[setting(
         "STEPS", "", Speed, [],
-        "Write a checkpoint every so many steps (500) or minutes (10min), from which the same \
-         command goes on"
+        "Interval between checkpoints, in steps (500) or minutes (10min); the same command resumes \
+         from the last one"
     )]
     fn checkpoint_every(every: impl Into<CheckpointInterval> as CheckpointInterval) |settings| {
         settings.checkpoints = Some(CheckpointSettings { every, command: Vec::new() })

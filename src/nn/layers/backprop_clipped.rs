@@ -150,7 +150,7 @@ impl BackpropClippedSpec {
     pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
         self.clip.check()?;
         let nested = matches!(*self.layer, LayerSpec::BackpropClipped(_));
-        let nested = nested.then_some("it has clips already");
+        let nested = nested.then_some("the layer has clips already");
         if let Some(why) = nested.or_else(|| unsupported_reason(&self.layer)) {
             let what = format!("backpropagation clipping around a {} layer", self.layer.kind());
             return Err(Error::new(ErrorKind::Model, what, why)

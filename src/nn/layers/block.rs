@@ -36,7 +36,8 @@ impl ResidualSpec {
         let (body, shortcut) = (after(&self.body)?, after(&self.shortcut)?);
         if body != shortcut {
             let what = format!("a Residual block whose body has output shape {body:?}");
-            let why = format!("its shortcut has output shape {shortcut:?}, so they can't be added");
+            let why =
+                format!("the shortcut has output shape {shortcut:?}, so the two can't be added");
             return Err(Error::new(ErrorKind::Model, what, why)
                 .fix("put a 1 x 1 convolution with the body's stride into the shortcut"));
         }

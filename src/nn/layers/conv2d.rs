@@ -96,9 +96,9 @@ impl Conv2dSpec {
         let Self { channels_in, channels_out, groups, .. } = *self;
         if !channels_in.is_multiple_of(groups) || !channels_out.is_multiple_of(groups) {
             let what = format!("a Conv2d layer of {channels_in} to {channels_out} channels");
-            let why = format!("they can't be split into {groups} equal groups");
+            let why = format!("the channels can't be split into {groups} equal groups");
             return Err(Error::new(ErrorKind::Model, what, why)
-                .fix("use a number of groups that divides both"));
+                .fix("use a number of groups that divides both numbers"));
         }
         check_parameter_size("Conv2d", &self.weight_shape())?;
         self.standardised.map_or(Ok(()), |rule| rule.check())
@@ -108,8 +108,8 @@ impl Conv2dSpec {
         let [channels, height, width] = image_shape("Conv2d", input)?;
         self.check()?;
         if channels != self.channels_in {
-            let what = format!("a Conv2d layer was given images of {channels} channels");
-            let why = format!("it takes {}", self.channels_in);
+            let what = format!("a Conv2d layer received images of {channels} channels");
+            let why = format!("the layer expects {}", self.channels_in);
             return Err(Error::new(ErrorKind::Model, what, why)
                 .fix(format!("use Conv2dSpec::new({channels}, ..)")));
         }

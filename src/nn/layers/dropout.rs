@@ -20,7 +20,7 @@ impl DropoutSpec {
         if (0.0..1.0).contains(&self.rate) {
             return Ok(());
         }
-        let why = "it is the probability that a value is dropped, at least 0 and below 1";
+        let why = "the probability of dropping a value must be at least 0 and below 1";
         Err(Error::setting("rate", self.rate, why).fix("try 0.1, or 0.5"))
     }
 

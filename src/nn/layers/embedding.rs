@@ -28,7 +28,8 @@ impl EmbeddingSpec {
 
     pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
         self.check()?;
-        let (why, fix) = ("it takes token ids, [time]", "put it first, on data of token ids");
+        let (why, fix) =
+            ("the layer expects token ids, [time]", "put it first, on data of token ids");
         let [time] = shape_of("an Embedding layer", input, why, fix)?;
         Ok(vec![time, self.features])
     }

@@ -34,8 +34,9 @@ impl LinearSpec {
             [inputs] if inputs == self.inputs => Ok(vec![self.outputs]),
             [time, inputs] if inputs == self.inputs => Ok(vec![time, self.outputs]),
             _ => {
-                let what = format!("a Linear layer was given examples of shape {input:?}");
-                let why = format!("it takes {0} features, [{0}] or [time, {0}]", self.inputs);
+                let what = format!("a Linear layer received examples of shape {input:?}");
+                let why =
+                    format!("the layer expects {0} features, [{0}] or [time, {0}]", self.inputs);
                 Err(Error::new(ErrorKind::Model, what, why)
                     .fix("put Flatten before it and give it the number of flattened features"))
             }

@@ -39,9 +39,13 @@ impl LstmSpec {
         self.check()?;
         let [time, inputs] = sequence_shape("Lstm", input)?;
         if inputs != self.inputs {
-            let what = format!("an Lstm layer was given sequences of {inputs} features");
-            return Err(Error::new(ErrorKind::Model, what, format!("it takes {}", self.inputs))
-                .fix(format!("use LstmSpec::new({inputs}, ..)")));
+            let what = format!("an Lstm layer received sequences of {inputs} features");
+            return Err(Error::new(
+                ErrorKind::Model,
+                what,
+                format!("the layer expects {}", self.inputs),
+            )
+            .fix(format!("use LstmSpec::new({inputs}, ..)")));
         }
         Ok(vec![time, if self.bidirectional { 2 * self.hidden } else { self.hidden }])
     }

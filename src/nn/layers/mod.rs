@@ -288,8 +288,8 @@ fn kernel_too_large_error(kind: &str, window: super::Window) -> Error {
     Error::new(
         ErrorKind::Model,
         format!(
-            "a {kind} layer with kernel {kernel:?}, stride {stride:?} and padding {padding:?} was \
-             given images of {} x {} pixels",
+            "a {kind} layer with kernel {kernel:?}, stride {stride:?} and padding {padding:?} \
+             received images of {} x {} pixels",
             size[0], size[1]
         ),
         "the kernel does not fit into the padded image",

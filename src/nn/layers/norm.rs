@@ -47,9 +47,9 @@ impl GroupNormSpec {
         check_sizes("GroupNorm", &[("groups", self.groups), ("channels", self.channels)])?;
         if !self.channels.is_multiple_of(self.groups) {
             let what = format!("a GroupNorm layer of {} channels", self.channels);
-            let why = format!("they can't be split into {} equal groups", self.groups);
+            let why = format!("the channels can't be split into {} equal groups", self.groups);
             return Err(Error::new(ErrorKind::Model, what, why)
-                .fix("use a number of groups that divides the channels"));
+                .fix("use a number of groups that divides the number of channels"));
         }
         check_epsilon("GroupNorm", self.epsilon)
     }
@@ -58,9 +58,13 @@ impl GroupNormSpec {
         self.check()?;
         let [channels, _, _] = image_shape("GroupNorm", input)?;
         if channels != self.channels {
-            let what = format!("a GroupNorm layer was given images of {channels} channels");
-            return Err(Error::new(ErrorKind::Model, what, format!("it takes {}", self.channels))
-                .fix(format!("use GroupNormSpec::new(.., {channels})")));
+            let what = format!("a GroupNorm layer received images of {channels} channels");
+            return Err(Error::new(
+                ErrorKind::Model,
+                what,
+                format!("the layer expects {}", self.channels),
+            )
+            .fix(format!("use GroupNormSpec::new(.., {channels})")));
         }
         Ok(input.to_vec())
     }
@@ -90,8 +94,9 @@ impl LayerNormSpec {
         match *input {
             [features] | [_, features] if features == self.features => Ok(input.to_vec()),
             _ => {
-                let what = format!("a LayerNorm layer was given examples of shape {input:?}");
-                let why = format!("it takes {0} features, [{0}] or [time, {0}]", self.features);
+                let what = format!("a LayerNorm layer received examples of shape {input:?}");
+                let why =
+                    format!("the layer expects {0} features, [{0}] or [time, {0}]", self.features);
                 Err(Error::new(ErrorKind::Model, what, why)
                     .fix("for images use GroupNorm: with one group it normalises all channels"))
             }

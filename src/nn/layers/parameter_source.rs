@@ -125,7 +125,7 @@ pub(super) fn check_epsilon(kind: &str, epsilon: f64) -> Result<()> {
 }
 
 /// Reason in the error for examples that are not images.
-pub(crate) const IMAGES: &str = "it works on images, [channels, height, width]";
+pub(crate) const IMAGES: &str = "the layer works on images, [channels, height, width]";
 
 /// Returns `input` as a shape of `N` sides, or an error that names `layer` and the shape.
 pub(crate) fn shape_of<const N: usize>(
@@ -135,7 +135,7 @@ pub(crate) fn shape_of<const N: usize>(
     fix: &str,
 ) -> Result<[usize; N]> {
     <[usize; N]>::try_from(input).map_err(|_| {
-        let what = format!("{layer} was given examples of shape {input:?}");
+        let what = format!("{layer} received examples of shape {input:?}");
         Error::new(ErrorKind::Model, what, why).fix(fix)
     })
 }
@@ -149,5 +149,10 @@ pub(super) fn image_shape(kind: &str, input: &[usize]) -> Result<[usize; 3]> {
 /// Returns `input` as the shape of a sequence, or an error that names the kind of layer.
 pub(super) fn sequence_shape(kind: &str, input: &[usize]) -> Result<[usize; 2]> {
     let fix = "put Embedding before it if the examples are token ids";
-    shape_of(&format!("a {kind} layer"), input, "it works on sequences, [time, features]", fix)
+    shape_of(
+        &format!("a {kind} layer"),
+        input,
+        "the layer works on sequences, [time, features]",
+        fix,
+    )
 }

@@ -31,7 +31,7 @@ impl ZeroPad2dSpec {
         self.check()?;
         let padded = |side: usize, axis: usize| {
             side.checked_add(self.before[axis] + self.after[axis]).ok_or_else(|| {
-                let what = format!("a ZeroPad2d layer was given images of {height} x {width}");
+                let what = format!("a ZeroPad2d layer received images of {height} x {width}");
                 Error::new(ErrorKind::Model, what, "the padded image is too large")
                     .fix("use smaller images")
             })

@@ -188,7 +188,7 @@ pub struct Sequential(Vec<LayerSpec>);
 impl ModelFamily for Sequential {
     fn layers(&self, config: &ModelConfig) -> Result<Vec<LayerSpec>> {
         if self.0.is_empty() {
-            let why = format!("it does not map shape {:?} to classes", config.input_shape);
+            let why = format!("the model does not map shape {:?} to classes", config.input_shape);
             return Err(Error::new(ErrorKind::Model, "a model with no layers", why)
                 .fix("give it at least Flatten and a LinearSpec"));
         }

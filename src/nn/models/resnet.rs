@@ -135,7 +135,7 @@ impl Resnet {
         }
         let what = format!("{name} with blocks {blocks:?} and {base_channels} base channels");
         let why = format!(
-            "there are 1 to {MAX_GROUPS} groups of 1 to {MAX_BLOCKS} blocks, and 1 to \
+            "the model needs 1 to {MAX_GROUPS} groups of 1 to {MAX_BLOCKS} blocks, and 1 to \
              {MAX_CHANNELS} base channels"
         );
         Err(Error::new(ErrorKind::Model, what, why).fix("use blocks [3, 4, 6, 3] and width 1"))

@@ -33,7 +33,7 @@ pub fn bilstm(
 impl ModelFamily for Bilstm {
     fn layers(&self, config: &ModelConfig) -> Result<Vec<LayerSpec>> {
         let fix = "use models::papernot_cnn(&data) for images";
-        shape_of::<1>("bilstm", &config.input_shape, "it reads token ids, [time]", fix)?;
+        shape_of::<1>("bilstm", &config.input_shape, "the model reads token ids, [time]", fix)?;
         Ok(layers![
             EmbeddingSpec::new(self.vocabulary, self.features),
             LstmSpec::new(self.features, self.hidden).bidirectional(),

@@ -160,8 +160,12 @@ impl Model {
     fn check_not_empty(&self, examples: &Examples, what: &str) -> Result<()> {
         if examples.is_empty() {
             let what = format!("{what} of no examples");
-            return Err(Error::new(ErrorKind::MissingData, what, "a mean of nothing has no value")
-                .fix("check that the part of the data is not empty"));
+            return Err(Error::new(
+                ErrorKind::MissingData,
+                what,
+                "the mean of no examples is undefined",
+            )
+            .fix("check that the part of the data is not empty"));
         }
         Ok(())
     }
@@ -169,17 +173,16 @@ impl Model {
     /// Checks shape and labels of the examples.
     fn check_examples(&self, examples: &Examples) -> Result<()> {
         if examples.shape() != self.input_shape() {
-            let what =
-                format!("{} was given examples of shape {:?}", self.name(), examples.shape());
-            let why = format!("it was built for {:?}", self.input_shape());
+            let what = format!("{} received examples of shape {:?}", self.name(), examples.shape());
+            let why = format!("the model was built for {:?}", self.input_shape());
             return Err(Error::new(ErrorKind::Model, what, why)
-                .fix("use the data it was built for, or build a model for this data"));
+                .fix("use the data that the model was built for, or build a model for this data"));
         }
         if let Some(label) =
             examples.labels().iter().find(|&&label| label as usize >= self.classes())
         {
-            let what = format!("{} was given an example of class {label}", self.name());
-            let why = format!("it has {} classes, numbered from 0", self.classes());
+            let what = format!("{} received an example of class {label}", self.name());
+            let why = format!("the model has {} classes, numbered from 0", self.classes());
             return Err(Error::new(ErrorKind::Model, what, why).fix("build a model for this data"));
         }
         Ok(())

@@ -408,7 +408,7 @@ fn randomness_outside_the_batchs_masks_is_refused() {
     // So rarely that no trial would notice: found by what it is.
     let drop = Some(burns::DropoutConfig::new(1e-9).init());
     let text = refused(Random { drop, ..module() });
-    assert!(text.contains("one thing") && text.contains("drop: Burn's Dropout"), "{text}");
+    assert!(text.contains("1 problem") && text.contains("drop: Burn's Dropout"), "{text}");
     assert!(text.contains("nn::Dropout"), "{text}");
     let text =
         refused(Random { noise: vec![burns::GaussianNoiseConfig::new(0.1).init()], ..module() });
@@ -416,7 +416,7 @@ fn randomness_outside_the_batchs_masks_is_refused() {
         assert!(text.contains(part), "{part:?} is not in:\n{text}");
     }
     let text = refused(Random { own: true, ..module() });
-    assert!(text.contains("one thing") && text.contains("from one pass to the next"), "{text}");
+    assert!(text.contains("1 problem") && text.contains("from one pass to the next"), "{text}");
 }
 
 #[test]

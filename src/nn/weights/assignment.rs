@@ -156,7 +156,7 @@ fn check_patterns<'a>(
     let nothing = |pattern: &&String| !names.clone().any(|name| path_matches(pattern, name));
     match patterns.iter().find(nothing) {
         None => Ok(()),
-        Some(pattern) => Err(Error::setting(setting, pattern, "it names nothing")
+        Some(pattern) => Err(Error::setting(setting, pattern, "the pattern matches nothing")
             .fix(format!("there are {}; * stands for any characters", list_names(names)))),
     }
 }

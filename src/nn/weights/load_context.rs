@@ -38,8 +38,8 @@ impl LoadContext<'_> {
         let Self { model, layout, .. } = self;
         let what = format!("weights in the layout {layout} for {}", model.name());
         if model.is_user_module() && (layout.axes != AxisOrder::Native || layout.new_head) {
-            let why = "it is a user-defined module: which of its parameters are transposed in the \
-                       file, and which layer is its head, is not known";
+            let why = "the model is a user-defined module: which of its parameters are transposed \
+                       in the file, and which layer is its head, is unknown";
             return Err(Error::new(ErrorKind::Model, what, why).fix(
                 "transpose the weights in the file, and use AxisOrder::Own and .keep_initial(..)",
             ));
@@ -102,7 +102,7 @@ impl LoadContext<'_> {
             (None, Some((_, other))) => format!("use {other}, whose names these are"),
             _ => format!("{}, or add .keep_initial(..) to the layout", self.model_advice()),
         };
-        self.error(what, format!("it holds {}", list_names(source.entries.keys()))).fix(fix)
+        self.error(what, format!("the file holds {}", list_names(source.entries.keys()))).fix(fix)
     }
 
     /// Returns the error for tensors without a parameter.
@@ -120,9 +120,9 @@ impl LoadContext<'_> {
 
     /// Returns the error for two parameters with one tensor.
     pub(super) fn shared_tensor(self, entry: &TensorEntry, [one, other]: [&str; 2]) -> Error {
-        let why = format!("{one} and {other} both have it");
+        let why = format!("{one} and {other} both match this tensor");
         self.error(format_args!("the tensor {}", entry.shown()), why)
-            .fix("give each parameter a tensor of its own")
+            .fix("give each parameter its own tensor")
     }
 
     /// Returns the error for a tensor of another shape.
@@ -160,7 +160,7 @@ impl LoadContext<'_> {
     /// Returns the error for a tensor whose values can't be read.
     pub(super) fn unreadable(self, entry: &TensorEntry, error: &std::io::Error) -> Error {
         let what = format!("the tensor {} in {}", entry.shown(), self.path.display());
-        let why = format!("it can't be read: {}", printable(&error.to_string()));
+        let why = format!("the tensor can't be read: {}", printable(&error.to_string()));
         Error::new(ErrorKind::CorruptData, what, why).fix(DOWNLOAD_ADVICE)
     }
 
@@ -168,10 +168,12 @@ impl LoadContext<'_> {
     pub(super) fn not_finite(self, entry: &TensorEntry, at: usize, value: f32) -> Error {
         let what = format!("value {} of {}, {value},", format_count(at + 1), entry.shown());
         let why = match entry.dtype {
-            ElementType::F64 => "it is NaN, infinite, or a float64 that is too large for float32",
+            ElementType::F64 => {
+                "the value is NaN, infinite, or a float64 that is too large for float32"
+            }
             _ => "the training of these weights diverged, or the file was changed",
         };
-        self.error(what, format!("its logits are NaN or infinite: {why}")).fix("use other weights")
+        self.error(what, format!("the logits are NaN or infinite: {why}")).fix("use other weights")
     }
 }
 

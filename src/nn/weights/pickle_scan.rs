@@ -132,7 +132,7 @@ impl<R: BufRead> Scanner<'_, R> {
     /// Memoises the topmost value under this number.
     fn memoize(&mut self, index: u32) -> io::Result<()> {
         if self.memo.len() > MAX_MEMO_ENTRIES {
-            return Err(invalid(format!("its pickle keeps more than {MAX_MEMO_ENTRIES} values")));
+            return Err(invalid(format!("the pickle keeps more than {MAX_MEMO_ENTRIES} values")));
         }
         self.memo.insert(index, self.last[1].clone());
         Ok(())

@@ -26,7 +26,7 @@ const LEGACY_MAGIC: [&[u8]; 2] =
 /// name other code are refused.
 pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<TensorEntry>> {
     if beginning.get(TAR_MAGIC.0..).is_some_and(|rest| rest.starts_with(TAR_MAGIC.1)) {
-        return Err(refused(path, "its format is that of PyTorch before 0.1.10")
+        return Err(refused(path, "the file has the format of PyTorch before 0.1.10")
             .fix("load it with PyTorch, and save its state_dict again"));
     }
     // Pickles begin with their protocol, or in the oldest protocols with a container.
@@ -34,7 +34,7 @@ pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<TensorEntry>>
     if !pickle && !beginning.starts_with(ZIP_MAGIC) {
         return Err(refused(
             path,
-            "it is neither a safetensors file nor one that torch.save wrote",
+            "the file is neither a safetensors file nor one that torch.save wrote",
         ));
     }
     let PickleScan { unknown_imports, tensor_count } =
@@ -44,8 +44,8 @@ pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<TensorEntry>>
             unknown_imports.iter().take(3).map(|name| printable(name)).collect();
         let more = if unknown_imports.len() > 3 { ", ..." } else { "" };
         let why = format!(
-            "its pickle names code that is not part of a tensor: {}{more}. Programs that unpickle \
-             it may run that code; nothing of it was run here",
+            "the pickle names code that is not part of a tensor: {}{more}. Programs that unpickle \
+             it may run that code; none of it was run here",
             shown.join(", ")
         );
         return Err(refused(path, why).fix(
@@ -56,12 +56,12 @@ pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<TensorEntry>>
     let reader = PytorchReader::new(path).map_err(|e| damaged(path, e))?;
     if tensor_count > reader.len() {
         let why = format!(
-            "it holds {} under {}, so it is not clear which one a name means",
+            "the file holds {} under {}, so names are ambiguous",
             pluralise(tensor_count, "tensor"),
             pluralise(reader.len(), "name")
         );
         return Err(
-            refused(path, why).fix("save a state_dict in which every tensor has a name of its own")
+            refused(path, why).fix("save a state_dict in which every tensor has a unique name")
         );
     }
     let tensors = reader.into_tensors().into_iter();
@@ -104,7 +104,7 @@ fn pickle_of_archive(path: &Path) -> io::Result<Vec<u8>> {
         }
     }
     let Some(name) = names.into_iter().min_by_key(String::len) else {
-        let why = "it is an archive of another program: it has no data.pkl";
+        let why = "the archive is from another program: it has no data.pkl";
         return Err(io::Error::new(io::ErrorKind::InvalidData, why));
     };
     let index = archive.index_for_name(&name).ok_or(io::ErrorKind::InvalidData)?;

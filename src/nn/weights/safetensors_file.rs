@@ -34,22 +34,22 @@ pub(super) fn entries(path: &Path) -> Result<Vec<TensorEntry>> {
     let length = u64::from_le_bytes(length);
     let start = LENGTH + length;
     if start > in_file || length > MAX_HEADER_LEN {
-        let why = format_args!("its header has {length} bytes, and the file {in_file}");
+        let why = format_args!("the header has {length} bytes, but the file has {in_file}");
         return Err(damaged(path, why));
     }
     let mut header = vec![0; length as usize];
     file.read_exact(&mut header).map_err(failed)?;
-    let invalid = |e: serde_json::Error| damaged(path, format_args!("its header is invalid ({e})"));
+    let invalid = |e: serde_json::Error| damaged(path, format_args!("the header is invalid ({e})"));
     let HeaderKeys(names) = serde_json::from_slice(&header).map_err(invalid)?;
     let mut seen = HashSet::new();
     if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
-        return Err(refused(path, format!("it holds two tensors of the name {twice}"))
-            .fix("save the weights again, each tensor under a name of its own"));
+        return Err(refused(path, format!("the file holds two tensors with the name {twice}"))
+            .fix("save the weights again, each tensor under a unique name"));
     }
     let metadata: Metadata = serde_json::from_slice(&header).map_err(invalid)?;
     let announced = start + metadata.data_len() as u64;
     if announced != in_file {
-        let why = format_args!("its tensors need {announced} bytes, and it has {in_file}");
+        let why = format_args!("the tensors need {announced} bytes, but the file has {in_file}");
         return Err(damaged(path, why));
     }
     let file = Arc::new(file);

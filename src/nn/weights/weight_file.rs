@@ -44,7 +44,7 @@ pub(super) enum ElementType {
 
 /// Advice for files that differ from the published ones.
 pub(super) const DOWNLOAD_ADVICE: &str =
-    "get the file again, and compare its size or hash with the publisher's";
+    "download the file again, and compare its size or hash with the publisher's";
 
 /// Returns the error for a file that is not read.
 pub(super) fn refused(path: &Path, why: impl Into<String>) -> Error {
@@ -56,14 +56,14 @@ pub(super) fn refused(path: &Path, why: impl Into<String>) -> Error {
 /// Returns the error for a file that can't be parsed because it was changed.
 pub(super) fn damaged(path: &Path, why: impl Display) -> Error {
     // The text of a reader can quote the file.
-    let why = format!("it is damaged: {}", printable(&why.to_string()));
+    let why = format!("the file is damaged: {}", printable(&why.to_string()));
     refused(path, why).fix(DOWNLOAD_ADVICE)
 }
 
 /// Returns the error of [`damaged`], or the error for a truncated file.
 pub(super) fn failed(path: &Path, error: &io::Error) -> Error {
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => refused(path, "it is cut off").fix(DOWNLOAD_ADVICE),
+        io::ErrorKind::UnexpectedEof => refused(path, "the file is truncated").fix(DOWNLOAD_ADVICE),
         _ => damaged(path, error),
     }
 }
@@ -86,7 +86,7 @@ impl WeightFile {
         };
         // Opening a pipe or a device may never return.
         if !fs::metadata(path).map_err(|e| failed(&e))?.is_file() {
-            let why = io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
+            let why = io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
             return Err(failed(&why));
         }
         let mut beginning = Vec::new();
@@ -100,7 +100,7 @@ impl WeightFile {
         let entries = entries.into_iter().map(|entry| (entry.name.clone(), entry));
         let entries: BTreeMap<_, _> = entries.collect();
         if entries.is_empty() {
-            return Err(refused(path, "it holds no tensors"));
+            return Err(refused(path, "the file holds no tensors"));
         }
         Ok(Self { format, entries })
     }

@@ -243,7 +243,7 @@ impl LearningRate {
                     above_zero("factor", *factor)?;
                 }
                 if phases.is_empty() || phases.iter().any(|(epochs, _)| *epochs == 0) {
-                    let why = "each phase has one epoch or more, and there is at least one";
+                    let why = "a schedule needs at least one phase, each of one epoch or more";
                     return Err(Error::setting("phases", format!("{phases:?}"), why)
                         .fix("use for example piecewise:10x1,5x0.8"));
                 }
@@ -284,7 +284,7 @@ impl CycledMomentum {
         if ordered {
             Ok(())
         } else {
-            Err(Error::setting("momentum", given, "both ends are in [0, 1), low first")
+            Err(Error::setting("momentum", given, "both ends must be in [0, 1), the lower first")
                 .fix("use for example momentum=0.85-0.95"))
         }
     }
@@ -302,7 +302,7 @@ fn within(name: &str, value: f64, is_within: bool, range: &str) -> Result<()> {
     if is_within {
         Ok(())
     } else {
-        let why = format!("this parameter of a learning-rate schedule is in {range}");
+        let why = format!("this parameter of a learning-rate schedule must be in {range}");
         Err(Error::setting(name, value, why).fix("use for example cosine or step:30:0.1"))
     }
 }

@@ -224,12 +224,12 @@ impl WarmUp {
             Self::Fraction(fraction) if (0.0..1.0).contains(&fraction) => {
                 (fraction * steps as f64).round() as u64
             }
-            Self::Fraction(_) => return refuse("a fraction of the run is in [0, 1)"),
+            Self::Fraction(_) => return refuse("a fraction of the run must be in [0, 1)"),
         };
         if warm_up < steps {
             Ok(warm_up)
         } else {
-            refuse(&format!("no step of {steps} is left after it"))
+            refuse(&format!("no step of {steps} is left after the warm-up"))
         }
     }
 }
@@ -251,7 +251,7 @@ impl FromStr for WarmUp {
         let steps = text.parse().map(Self::Steps).ok();
         let fraction = text.parse().ok().filter(|fraction| (0.0..1.0).contains(fraction));
         steps.or(fraction.map(Self::Fraction)).ok_or_else(|| {
-            let why = "a warm-up is a whole number of steps or a fraction of the run below 1";
+            let why = "a warm-up must be a whole number of steps or a fraction of the run below 1";
             Error::setting("warm_up", text, why).fix("use for example 0.1 or 500")
         })
     }

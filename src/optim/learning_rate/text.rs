@@ -87,13 +87,12 @@ impl FromStr for LearningRate {
     fn from_str(text: &str) -> Result<Self> {
         let text = text.trim();
         let unknown = || {
-            Error::setting("learning-rate schedule", text, "this is not a learning-rate schedule")
-                .fix(
-                    "use constant, linear, exponential:0.95, polynomial:2, step:30:0.1, \
+            Error::setting("learning-rate schedule", text, "not a learning-rate schedule").fix(
+                "use constant, linear, exponential:0.95, polynomial:2, step:30:0.1, \
                      multi-step:30,60:0.1, piecewise:10x1,5x0.8, cosine, \
                      cosine-restarts:10:2, cyclic:0.1:50, one-cycle, \
                      one-cycle:momentum=0.85-0.95 or plateau:0.1:10",
-                )
+            )
         };
         parse(text).ok_or_else(unknown)?.check().cloned()
     }

@@ -96,7 +96,13 @@ fn build_chart(
     }
     if drawn.is_empty() {
         let no_accountant =
-            || Error::new(ErrorKind::Accounting, "these releases", "nobody answers");
+            || {
+            Error::new(
+                ErrorKind::Accounting,
+                "no epsilon for these releases",
+                "no accountant supports these releases",
+            )
+        };
         return Err(refusals.into_iter().next().unwrap_or_else(no_accountant));
     }
     mark_coinciding(&mut drawn);
@@ -199,7 +205,7 @@ fn describe_accountant(name: &str) -> (String, &'static str, &'static str) {
         ),
         "zcdp" => (
             "one linear bound on all moments",
-            "its conversion is looser, and it has no amplification by sampling",
+            "the conversion is looser, and there is no amplification by sampling",
         ),
         _ => ("", ""),
     };

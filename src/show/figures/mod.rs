@@ -78,7 +78,7 @@ fn check_not_empty<T>(name: &str, list: &[T], fix: &str) -> Result<()> {
 
 /// Refuses an empty list of events.
 fn check_events(events: &[Event]) -> Result<()> {
-    let empty = || Error::setting("events", "an empty list", "it releases nothing to draw");
+    let empty = || Error::setting("events", "an empty list", "the list releases nothing to draw");
     let fix = "pass the events of a plan or a run, e.g. &[plan.event()]";
     (!events.is_empty()).then_some(()).ok_or_else(|| empty().fix(fix))
 }

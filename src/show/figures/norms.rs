@@ -34,8 +34,8 @@ pub fn gradient_norms(runs: &[(&str, &Run)]) -> Result<Chart> {
     for (slot, (name, run)) in runs.iter().enumerate() {
         let norms = run.curve().series(|point| point.gradient_norm);
         if norms.is_empty() {
-            let why = "its steps did not compute the norms of single examples' gradients";
-            return Err(Error::setting("runs", name, why).fix("leave this run out"));
+            let why = "the steps of the run did not compute per-example gradient norms";
+            return Err(Error::setting("runs", name, why).fix("leave out this run"));
         }
         let per_epoch = run.plan().sampling_rate();
         let points: Vec<_> = norms.iter().map(|(step, norm)| (step * per_epoch, *norm)).collect();
@@ -70,9 +70,9 @@ pub fn gradient_norm_histogram(norms: &GradientNorms) -> Figure {
     let drawn: Vec<f64> = drawn.filter(|norm| norm.is_finite() && *norm > 0.0).collect();
     let title = match (norms.clip, norms.clipped_fraction()) {
         (Some(clip), Some(share)) => {
-            format!("A clip norm of {clip} shortens {} of the gradients", format::percent(share))
+            format!("A clip norm of {clip} clips {} of the gradients", format::percent(share))
         }
-        _ => "Gradient norms of single examples".to_owned(),
+        _ => "Per-example gradient norms".to_owned(),
     };
     let left_out = all - drawn.len();
     let mut head = FigureHeader::new(title)
@@ -111,7 +111,7 @@ fn quantile_table(norms: &GradientNorms) -> Table {
         [format::percent(share), norm.unwrap_or("-".into())]
     };
     let rows = [0.05, 0.25, 0.5, 0.75, 0.95, 1.0].map(row);
-    Table::new(["share of gradients", "norm at most"]).rows(rows)
+    Table::new(["fraction of gradients", "norm at most"]).rows(rows)
 }
 
 #[cfg(test)]

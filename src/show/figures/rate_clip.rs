@@ -98,7 +98,7 @@ pub fn rate_clip_heat_map(title: &str, note: &str, cells: &[RateClipCell]) -> Re
     let head = FigureHeader::new(title)
         .coverage(Coverage::TestPart)
         .note(note)
-        .note("Test accuracy in percent. Framed: rate x clip norm as in the best cell (the ridge).")
+        .note("Test accuracy in percent. Framed: rate x clip norm as in the best case (the ridge).")
         .note("The best of many noisy accuracies overstates what its settings reach.");
     Ok(head.figure(&heat, table))
 }
@@ -113,12 +113,12 @@ fn format_number(value: f64) -> String {
 
 fn validate_cells(cells: &[RateClipCell]) -> Result<()> {
     if cells.is_empty() {
-        return Err(Error::setting("cells", "[]", "there is nothing to draw"));
+        return Err(Error::setting("cases", "[]", "there is nothing to draw"));
     }
     for (i, cell) in cells.iter().enumerate() {
         for (name, value) in [("learning_rate", cell.learning_rate), ("clip", cell.clip)] {
             if !(value.is_finite() && value > 0.0) {
-                return Err(Error::setting(name, value, "it must be a positive number"));
+                return Err(Error::setting(name, value, "must be a positive number"));
             }
         }
         let same = |other: &RateClipCell| {
@@ -126,7 +126,11 @@ fn validate_cells(cells: &[RateClipCell]) -> Result<()> {
         };
         if cells[..i].iter().any(same) {
             let pair = format!("({}, {})", cell.learning_rate, cell.clip);
-            return Err(Error::setting("pair of rate and clip norm", pair, "it is given twice"));
+            return Err(Error::setting(
+                "pair of rate and clip norm",
+                pair,
+                "the pair is given twice",
+            ));
         }
     }
     Ok(())

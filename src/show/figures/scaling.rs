@@ -140,7 +140,7 @@ pub fn noise_over_epochs(
     let target = method.clone_box().privacy_settings_mut().and_then(|private| private.target);
     let Some(target) = target else {
         let what = format!("noise over epochs of {} without a target", method.descriptor().title);
-        return Err(Error::new(ErrorKind::Setting, what, "the target decides the noise")
+        return Err(Error::new(ErrorKind::Setting, what, "the target determines the noise")
             .fix("add .target(Epsilon(3.0), Delta(1e-5))"));
     };
     let plan = |epochs: &f64| -> Result<(f64, Plan)> {

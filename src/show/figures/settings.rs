@@ -154,7 +154,7 @@ fn check_epochs(epochs: f64) -> Result<()> {
 
 fn check_positive(name: &str, value: u64) -> Result<()> {
     match value {
-        0 => Err(Error::setting(name, value, "nothing would be released").fix("take at least 1")),
+        0 => Err(Error::setting(name, value, "nothing would be released").fix("use at least 1")),
         _ => Ok(()),
     }
 }

@@ -25,7 +25,7 @@ pub fn epsilon_over_steps(event: &Event, delta: Delta) -> Result<Chart> {
     let all = event.release_count();
     if all == 0 {
         return Err(Error::setting("steps", 0, "nothing is released, so there is nothing to draw")
-            .fix("take at least one step"));
+            .fix("use at least one step"));
     }
     let points = (POINTS as u64 - 1).min(all);
     // In 128 bits, so that large counts do not overflow.

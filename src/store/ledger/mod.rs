@@ -249,21 +249,21 @@ impl LedgerFile {
         let Some(text) = line.strip_suffix('\n') else {
             return Err(corrupt("the line is incomplete").fix(
                 "an entry is written completely before its release is used, so an incomplete last \
-                 line belongs to no release: inspect the line, then remove it by hand",
+                 line belongs to no release: inspect the line, then remove it manually",
             ));
         };
         let version: Version = serde_json::from_str(text).map_err(|e| corrupt(&e.to_string()))?;
         match version.format {
             FORMAT if !chain.advance(text) => {
                 return Err(corrupt(
-                    "its hash does not follow from the lines above: this line was changed, or a \
+                    "the hash does not follow from the lines above: this line was changed, or a \
                      line above was changed, removed, added or moved",
                 ));
             }
             FORMAT => {}
             other => {
-                let why = format!("this version does not know format {other}");
-                return Err(corrupt(&why).fix("use the version of epsilab that wrote it"));
+                let why = format!("this version can't read format {other}");
+                return Err(corrupt(&why).fix("use the version of epsilab that wrote the ledger"));
             }
         }
         let Line { entry, .. } = serde_json::from_str(text).map_err(|e| corrupt(&e.to_string()))?;
@@ -277,7 +277,7 @@ impl LedgerFile {
         let end = links.len() + 1;
         let head = Head::read(&self.path).map_err(|e| match e.kind() {
             io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => self
-                .corrupt(end, &format!("its head can't be read ({e})"))
+                .corrupt(end, &format!("the head can't be read ({e})"))
                 .fix(self.recovery_advice(links)),
             _ => self.io("reading the head of", &e),
         })?;
@@ -285,7 +285,7 @@ impl LedgerFile {
             // The first head is written after its line.
             return match links.len() {
                 lines @ 0..=1 => Ok(lines == 1),
-                _ => Err(self.corrupt(end, "its head is missing").fix(self.recovery_advice(links))),
+                _ => Err(self.corrupt(end, "the head is missing").fix(self.recovery_advice(links))),
             };
         };
         if entries > links.len() {
@@ -302,7 +302,7 @@ impl LedgerFile {
         if at_head != Some(&chain) {
             return Err(self.corrupt(
                 entries.max(1),
-                "its hash is not the one in the head: ledger and head do not belong together",
+                "the hash differs from the one in the head: ledger and head do not belong together",
             ));
         }
         if let Some(pending) = pending
@@ -338,7 +338,7 @@ impl LedgerFile {
         let opened = OpenOptions::new().read(true).append(true).create(create).open(&self.path);
         opened.map_err(|e| match e.kind() {
             io::ErrorKind::PermissionDenied => self.io("writing to", &e).fix(
-                "training needs to be charged to this file first: get write permission for it \
+                "training must first be charged to this file: get write permission for the file \
                  and its folder",
             ),
             _ => self.open_error("opening", &e),
@@ -349,7 +349,7 @@ impl LedgerFile {
     /// opened.
     fn check_regular(&self) -> Result<()> {
         match std::fs::metadata(&self.path) {
-            Ok(file) if !file.is_file() => Err(self.corrupt(1, "it is not a regular file")),
+            Ok(file) if !file.is_file() => Err(self.corrupt(1, "the ledger is not a regular file")),
             _ => Ok(()),
         }
     }
@@ -372,8 +372,8 @@ impl LedgerFile {
             why.to_string(),
         )
         .fix(
-            "restore the file and its head (.head) from a backup; it is never reset automatically. \
-             Without a backup, treat everything this data was used for as spent",
+            "restore the file and its head (.head) from a backup; a ledger is never reset \
+             automatically. Without a backup, treat every use of these data as spent",
         )
     }
 

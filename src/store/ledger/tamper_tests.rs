@@ -209,7 +209,7 @@ fn a_crash_between_line_and_head_is_accepted() {
 fn a_missing_corrupt_or_old_head_is_an_error_with_advice() {
     type Break = fn(&Path);
     let break_head: [(Break, &str); 4] = [
-        (|head| fs::remove_file(head).unwrap(), "its head is missing"),
+        (|head| fs::remove_file(head).unwrap(), "the head is missing"),
         (|head| fs::write(head, "").unwrap(), "its head can't be read"),
         (|head| fs::write(head, "{\"entries\":4}").unwrap(), "its head can't be read"),
         (|_| {}, "2 entries ahead"),

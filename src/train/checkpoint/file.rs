@@ -137,18 +137,18 @@ pub(crate) fn read_header(path: &Path) -> Result<CheckpointHeader> {
     let reading = |e: io::Error| Error::io(format!("reading {}", path.display()), &e);
     let mut file = File::open(path).map_err(reading)?;
     if !file.metadata().map_err(reading)?.is_file() {
-        return Err(damaged(path, "it is not a regular file"));
+        return Err(damaged(path, "not a regular file"));
     }
     let mut length = [0; 8];
-    file.read_exact(&mut length).map_err(|_| damaged(path, "it is cut short"))?;
+    file.read_exact(&mut length).map_err(|_| damaged(path, "the file is truncated"))?;
     let length = u64::from_le_bytes(length);
     if length > MAX_HEADER_LEN {
-        return Err(damaged(path, "it is not a safetensors file"));
+        return Err(damaged(path, "not a safetensors file"));
     }
     let mut bytes = Vec::new();
     let read = file.take(length).read_to_end(&mut bytes).map_err(reading)?;
     if (read as u64) < length {
-        return Err(damaged(path, "it is cut short"));
+        return Err(damaged(path, "the file is truncated"));
     }
     parse_header(path, &bytes).map(|(header, _, _)| header)
 }
@@ -163,12 +163,12 @@ struct Metadata {
 /// Parses the header of a checkpoint, its text, and the checksum, from the header of the file.
 fn parse_header(path: &Path, bytes: &[u8]) -> Result<(CheckpointHeader, String, String)> {
     let Metadata { metadata } = serde_json::from_slice(bytes)
-        .map_err(|e| damaged(path, &format!("it is not a safetensors file ({e})")))?;
+        .map_err(|e| damaged(path, &format!("not a safetensors file ({e})")))?;
     let (Some(text), Some(sum)) = (metadata.get(KEY), metadata.get(SUM)) else {
-        return Err(damaged(path, "it is a safetensors file of another kind"));
+        return Err(damaged(path, "the safetensors file is not a checkpoint"));
     };
     let header = serde_json::from_str(text)
-        .map_err(|e| damaged(path, &format!("its header can't be read ({e})")))?;
+        .map_err(|e| damaged(path, &format!("the header can't be read ({e})")))?;
     Ok((header, text.clone(), sum.clone()))
 }
 
@@ -180,22 +180,23 @@ pub(super) fn read(path: &Path) -> Result<Checkpoint> {
     let bytes = read_regular_file(path)
         .map_err(|e| Error::io(format!("reading the checkpoint {}", path.display()), &e))?;
     let (length, _) = SafeTensors::read_metadata(&bytes)
-        .map_err(|e| damaged(path, &format!("it is cut short or changed ({e})")))?;
+        .map_err(|e| damaged(path, &format!("the file is truncated or changed ({e})")))?;
     let (header, text, sum) = parse_header(path, &bytes[8..8 + length])?;
     let file = SafeTensors::deserialize(&bytes)
-        .map_err(|e| damaged(path, &format!("it is cut short or changed ({e})")))?;
+        .map_err(|e| damaged(path, &format!("the file is truncated or changed ({e})")))?;
     let mut tensors = file.tensors();
     tensors.sort_by(|a, b| a.0.cmp(&b.0));
     if checksum(&text, tensors.iter().map(|(name, view)| (&**name, view.data()))) != sum {
-        return Err(damaged(path, "its checksum does not match"));
+        return Err(damaged(path, "the checksum does not match"));
     }
     let (mut numbers, mut mask, mut arrays) = (None, None, HashMap::new());
     for (name, view) in tensors {
         match (&*name, view.dtype(), name.strip_prefix(ARRAYS)) {
             (NUMBERS, Dtype::U8, _) => {
                 let read = ciborium::from_reader(view.data());
-                numbers =
-                    Some(read.map_err(|e| damaged(path, &format!("it can't be read ({e})")))?);
+                numbers = Some(
+                    read.map_err(|e| damaged(path, &format!("the file can't be read ({e})")))?,
+                );
             }
             (MASK, Dtype::U8, _) => mask = Some(view.data().to_vec()),
             (_, Dtype::F32, Some(name)) => {
@@ -203,18 +204,18 @@ pub(super) fn read(path: &Path) -> Result<Checkpoint> {
                 let values = floats.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
                 arrays.insert(name.to_owned(), values);
             }
-            _ => return Err(damaged(path, "it has tensors of another kind")),
+            _ => return Err(damaged(path, "the file has tensors of another type")),
         }
     }
-    let numbers = numbers.ok_or_else(|| damaged(path, "its numbers are missing"))?;
+    let numbers = numbers.ok_or_else(|| damaged(path, "the numbers of the run are missing"))?;
     Ok(Checkpoint { header, payload: numbers, mask, arrays })
 }
 
 fn damaged(path: &Path, why: &str) -> Error {
     let what = format!("the checkpoint {}", path.display());
     Error::new(ErrorKind::CorruptData, what, why).fix(format!(
-        "restore it from a backup; or remove it with `{}`: the run then starts anew and is charged \
-         again",
+        "restore it from a backup; or remove it with `{}`: the run then starts again and is \
+         charged again",
         program::command("runs remove ID")
     ))
 }

@@ -81,11 +81,12 @@ impl CheckpointManager {
         let Some(mut found) = self.resume_from.take() else { return Ok(None) };
         let header = &found.header;
         if device_kind(&header.device) != device_kind(&device.to_string()) {
-            let what = format!("a run that was begun on {} and goes on on {device}", header.device);
-            let why = "steps that were taken after the checkpoint are taken again with the same \
-                       noise, but another device rounds differently";
+            let what =
+                format!("a run that was started on {} and resumes on {device}", header.device);
+            let why = "steps after the checkpoint are repeated with the same noise, but another \
+                       device rounds differently";
             return Err(Error::new(ErrorKind::Setting, what, why).fix(format!(
-                "go on with .device(\"{}\"), or start anew, and spend again, with .fresh()",
+                "resume with .device(\"{}\"), or start again, at an additional cost, with .fresh()",
                 header.device
             )));
         }
@@ -160,7 +161,7 @@ fn remove(folder: &Path) -> Result<()> {
     };
     removed.map_err(|e| {
         Error::io(format!("removing the checkpoint {}", folder.display()), &e)
-            .fix("remove it yourself: it holds the seeds of a run's noise")
+            .fix("remove it manually: it holds the seeds of the noise of a run")
     })
 }
 
@@ -172,7 +173,7 @@ fn create_private_dir(folder: &Path) -> Result<()> {
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder
         .create(folder)
-        .map_err(|e| Error::io(format!("making the folder {}", folder.display()), &e))
+        .map_err(|e| Error::io(format!("creating the folder {}", folder.display()), &e))
 }
 
 /// Locks a folder, where folders can be locked.
@@ -182,9 +183,10 @@ fn lock_folder(folder: &Path, id: &str) -> Result<Option<File>> {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => {
             let what = format!("the run {id} is being trained by another process");
-            let why = "both would take the same steps with the same noise and write one checkpoint";
+            let why = "both would take the same steps with the same noise and write the same \
+                       checkpoint";
             Err(Error::new(ErrorKind::Io, what, why)
-                .fix("wait until it is finished, or stop it; then this call goes on from there"))
+                .fix("wait until it is finished, or stop it; this call then resumes from there"))
         }
         Err(TryLockError::Error(_)) => Ok(None),
     }
@@ -194,20 +196,20 @@ fn lock_folder(folder: &Path, id: &str) -> Result<Option<File>> {
 fn check(path: &Path, header: &CheckpointHeader, id: &str) -> Result<()> {
     let what = format!("the checkpoint {}", path.display());
     if header.id != id {
-        let why = format!("it belongs to the run {}, not to {id}", header.id);
+        let why = format!("the checkpoint belongs to the run {}, not to {id}", header.id);
         return Err(Error::new(ErrorKind::CorruptData, what, why)
             .fix("move it back to the folder of its own run, or remove it"));
     }
     let (format, lab) = CheckpointHeader::current_versions();
     if (header.format, &header.lab) != (format, &lab) {
         let why = format!(
-            "it was written by version {} of the lab, and this is {lab}: steps that are taken \
-             again could differ, while their noise is the same",
+            "the checkpoint was written by version {} of the lab, but this is {lab}: repeated \
+             steps could differ, while their noise is the same",
             header.lab
         );
         return Err(Error::new(ErrorKind::Setting, what, why).fix(format!(
             "finish the run with that version; or remove the checkpoint with `{}`: the run then \
-             starts anew and is charged again",
+             starts again and is charged again",
             program::command("runs remove ID")
         )));
     }

@@ -112,13 +112,13 @@ pub(crate) fn describe(record: &RunRecord) -> Option<String> {
     if !resumed.is_empty() {
         let steps: Vec<String> = resumed.iter().map(|resumed| resumed.step.to_string()).collect();
         text += &format!(
-            "the run was stopped or killed, and went on after step {}. Steps that were taken twice \
-             had the same batches and the same noise. ",
+            "the run was stopped or killed, and resumed after step {}. Repeated steps had the same \
+             batches and the same noise. ",
             steps.join(", then after step ")
         );
     }
     text += "until the run was finished, a file that only its owner may read held the seeds of its \
-             batches and its noise. Whoever has a copy can subtract the noise.";
+             batches and its noise. Anyone with a copy can subtract the noise.";
     Some(text)
 }
 

@@ -91,7 +91,7 @@ fn the_name_of_the_texts_ledger_is_fixed_for_ever() {
 #[test]
 fn token_ids_are_not_scaled() {
     let paint = read(PAINT, &["body"]);
-    let text = ["paint holds token ids", "leave texts as they are"];
+    let text = ["paint holds token ids", "do not scale texts"];
     refused(paint.and_then(|paint| paint.normalized(0.5, 0.5)), ErrorKind::Setting, &text);
 }
 

@@ -17,14 +17,14 @@ use crate::temp::TempFolder;
 pub fn fetch(cache: &Path) -> Result<()> {
     let names = LIBRARIES.map(|library| library.to_string()).join(", ");
     let missing = |why: String| {
-        let what = format!("the libraries of interactive figures ({names}) are not here");
+        let what = format!("the libraries of interactive figures ({names}) are missing");
         Error::new(ErrorKind::Notebook, what, why)
     };
     let npm = programs::find_on_path("npm").ok_or_else(|| {
-        missing("npm, which would fetch them, was not found".into())
+        missing("npm, which downloads them, was not found".into())
             .fix(format!("install Node.js, which contains npm; or {}", install_advice()))
     })?;
-    eprintln!("fetching {names} with npm into {} (once)", cache.display());
+    eprintln!("downloading {names} with npm into {} (once)", cache.display());
     let making = |e: std::io::Error| Error::io(format!("writing into {}", cache.display()), &e);
     std::fs::create_dir_all(cache).map_err(making)?;
     let folder = TempFolder::new(cache, "npm").map_err(making)?;
@@ -37,8 +37,8 @@ pub fn fetch(cache: &Path) -> Result<()> {
         .output()
         .map_err(|e| Error::io(format!("starting {}", npm.display()), &e))?;
     let fetched = |reason: &str| {
-        missing(format!("npm could not fetch them{reason}"))
-            .fix(format!("is this machine online? Else {}", install_advice()))
+        missing(format!("npm could not download them{reason}"))
+            .fix(format!("check the network connection, or {}", install_advice()))
     };
     if !output.status.success() {
         let last = last_lines(&String::from_utf8_lossy(&output.stderr), 1);

@@ -161,7 +161,7 @@ pub fn install_advice() -> String {
     let names = LIBRARIES.map(|library| format!("{}@{}", library.name, library.version)).join(" ");
     format!(
         "run `npm pack {names}` on a machine with npm and internet, copy the three .tgz files into \
-         a folder here, and set {LIBRARIES_ENV_VAR} to it; or leave `--interactive` away"
+         a folder here, and set {LIBRARIES_ENV_VAR} to it; or leave out `--interactive`"
     )
 }
 

@@ -73,7 +73,7 @@ impl CommandLoop {
         let mark = |mut stream: &File, marker| {
             let line = format!("{}\n", self.markers.text(marker));
             let written = stream.write_all(line.as_bytes());
-            written.map_err(|e| format!("its output can't be written ({e})"))
+            written.map_err(|e| format!("the output can't be written ({e})"))
         };
         if Path::new(library).file_stem() == Some(FIRST_CELL_LIBRARY.as_ref()) {
             mark(&self.out, Marker::Discard)?;

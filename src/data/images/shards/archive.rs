@@ -59,8 +59,8 @@ pub(super) fn for_each_file(
         let name = String::from_utf8_lossy(&name).into_owned();
         let Some(next) = from.checked_add(size).filter(|&next| next <= length) else {
             let what = format!(
-                "it is cut short: its member `{name}` has {} bytes from byte {} on, and it ends at \
-                 byte {}",
+                "the archive is truncated: its member `{name}` has {} bytes from byte {} on, but \
+                 the archive ends at byte {}",
                 format_count(size as usize),
                 format_count(from as usize),
                 format_count(length as usize)
@@ -161,8 +161,9 @@ fn check_plain(path: &Path, file: &mut File) -> Result<()> {
 
 /// Returns the error for an archive that is packed.
 pub(super) fn packed_archive(path: &Path) -> Error {
-    let what = "a packed archive, in which no image can be read without those before it";
-    corrupt(path, what).fix("unpack it to a plain .tar first (gunzip); images hardly shrink")
+    let what = "a compressed archive, in which an image can't be read without those before it";
+    corrupt(path, what)
+        .fix("decompress it to a plain .tar first (gunzip); compression hardly shrinks images")
 }
 
 /// Checks that the archive goes on behind its last member with zeros up to its end, to find one
@@ -171,7 +172,7 @@ fn check_end(path: &Path, file: &mut File, end: u64, length: u64) -> Result<()> 
     let rest = length.saturating_sub(end);
     if rest < 2 * BLOCK {
         let what = format!(
-            "it is cut short: no end of the archive at byte {}",
+            "the archive is truncated: no end marker at byte {}",
             format_count(end as usize)
         );
         return Err(corrupt(path, what));
@@ -184,12 +185,12 @@ fn check_end(path: &Path, file: &mut File, end: u64, length: u64) -> Result<()> 
         return Ok(());
     }
     let what = format!(
-        "there are bytes behind the end of the archive at byte {}",
+        "the file has bytes after the end of the archive at byte {}",
         format_count(end as usize)
     );
     Err(corrupt(path, what).fix(
-        "two archives one behind the other are read as the first of them: keep them as two files, \
-         or pack their files into one",
+        "of two concatenated archives only the first would be read: keep them as two files, or \
+         pack their files into one archive",
     ))
 }
 
@@ -205,7 +206,7 @@ fn relative(path: &Path, name: String) -> Result<String> {
 }
 
 fn refused(path: &Path, name: &str, what: &str) -> Error {
-    corrupt(path, format!("its member `{name}` is {what}")).fix(
+    corrupt(path, format!("the member `{name}` is {what}")).fix(
         "pack plain files only, by relative paths: tar --create --format=ustar --dereference \
          --hard-dereference --file=SHARD.tar FILES",
     )

@@ -157,7 +157,7 @@ fn check_labels<'a>(
     let wrong = samples.find(|(_, label)| *label as usize >= classes);
     let Some((location, label)) = wrong else { return Ok(()) };
     let (label, last) = (format_count(label), format_count(classes - 1));
-    let what = format!("its label is {label}, and classes are numbered from 0 to {last}");
+    let what = format!("the label is {label}, but classes are numbered from 0 to {last}");
     Err(location.corrupt(what).fix(format!(
         "correct the label, or name all classes in {NAMES} beside the shards; without it the \
          training part has an example of the last class"

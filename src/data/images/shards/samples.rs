@@ -138,7 +138,7 @@ fn label(path: &Path, name: &str, content: &mut dyn Read) -> Result<u32> {
 }
 
 fn member_error(path: &Path, name: &str, what: &str) -> Error {
-    corrupt(path, format!("its member `{name}` is {what}"))
+    corrupt(path, format!("the member `{name}` is {what}"))
 }
 
 fn duplicate_member_error(path: &Path, key: &str, what: &str) -> Error {

@@ -83,7 +83,7 @@ fn by_name(folder: &Path, shards: Vec<PathBuf>) -> Result<ShardParts> {
     let parts = [&train, &test, &val];
     let count_parts = |shard: &&PathBuf| parts.iter().filter(|part| part.contains(shard)).count();
     if train.is_empty() || shards.iter().any(|shard| count_parts(&shard) != 1) {
-        let what = "the names of its shards leave open which of them are for training";
+        let what = "the names of the shards do not tell which of them are for training";
         return Err(corrupt(folder, what).fix(
             "where a name contains `test` or `val`, all others contain `train`; or put the shards \
              into train/ and test/",

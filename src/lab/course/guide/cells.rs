@@ -55,7 +55,7 @@ fn find(name: &str) -> Result<Scaffold> {
     let found = CELLS.iter().find(|cell| cell.name == normalised);
     found.map(|cell| Scaffold { code: cell.code }).ok_or_else(|| {
         let names: Vec<&str> = CELLS.iter().map(|cell| cell.name).collect();
-        Error::new(ErrorKind::Setting, format!("scaffold {name:?}"), "there is no such cell")
+        Error::new(ErrorKind::Setting, format!("scaffold {name:?}"), "unknown cell")
             .fix(format!("choose one of {}", names.join(", ")))
     })
 }

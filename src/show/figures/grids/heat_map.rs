@@ -146,10 +146,10 @@ impl GridHeatMap {
 /// distribution.
 fn marks_note(compared: usize) -> String {
     match compared {
-        0 => "Nothing is marked: marks need several seeds and a cell without sparsity.".into(),
+        0 => "Nothing is marked: marks need several seeds and a case without sparsity.".into(),
         n => format!(
-            "Framed: more than {MARK_THRESHOLD} pooled standard errors from no sparsity; of {n} cells some \
-             may be framed by chance alone."
+            "Framed: more than {MARK_THRESHOLD} pooled standard errors from no sparsity; of {n} \
+             cases some may be framed by chance alone."
         ),
     }
 }

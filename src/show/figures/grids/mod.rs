@@ -79,8 +79,12 @@ impl GridSlices {
             grid.check()?;
             if grids.iter().any(|(other, _)| other == value) {
                 let what = format!("{} {value}", self.setting);
-                return Err(Error::setting("slices of a grid", what, "the grid has it twice")
-                    .fix("put all cells of a value into one slice"));
+                return Err(Error::setting(
+                    "slices of a grid",
+                    what,
+                    "the grid contains the case twice",
+                )
+                .fix("put all cases of a value into one slice"));
             }
             grids.push((value.clone(), grid));
         }
@@ -97,7 +101,7 @@ impl GridFigure {
     fn check(&self) -> Result<()> {
         if self.cells.is_empty() {
             let why = "there is nothing to draw";
-            return Err(Error::setting("cells of a grid", 0, why));
+            return Err(Error::setting("cases of a grid", 0, why));
         }
         for (i, cell) in self.cells.iter().enumerate() {
             for (name, rate) in [("pre_prune", cell.pre_prune), ("drop", cell.drop)] {
@@ -114,8 +118,12 @@ impl GridFigure {
                 |other: &GridCell| other.pre_prune == cell.pre_prune && other.drop == cell.drop;
             if self.cells[..i].iter().any(same) {
                 let what = format!("({}, {})", cell.pre_prune, cell.drop);
-                return Err(Error::setting("cell of a grid", what, "the grid has it twice")
-                    .fix("put the accuracies of all seeds into one cell"));
+                return Err(Error::setting(
+                    "case of a grid",
+                    what,
+                    "the grid contains the case twice",
+                )
+                .fix("put the accuracies of all seeds into one case"));
             }
         }
         Ok(())

@@ -67,8 +67,8 @@ fn collapsed_note(mask: &Mask, names: &[String]) -> String {
     let named = names[..names.len() - more].join(", ");
     match (names.len(), more) {
         (0, _) => String::new(),
-        (_, 0) => format!("One coordinate is left of {named}."),
-        _ => format!("One coordinate is left of {named} and {more} more."),
+        (_, 0) => format!("Only one coordinate is left in {named}."),
+        _ => format!("Only one coordinate is left in {named} and {more} more."),
     }
 }
 

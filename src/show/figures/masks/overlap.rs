@@ -56,7 +56,7 @@ pub fn overlap<N: AsRef<str>, M: Borrow<Mask>>(masks: &[(N, M)]) -> Result<Figur
         return Err(Error::setting("masks", masks.len(), why));
     }
     let mut pairs =
-        Table::new(["pair", "overlap", "by chance", "by chance with these shares per tensor"]);
+        Table::new(["pair", "overlap", "by chance", "by chance with these fractions per tensor"]);
     let mut cells = Vec::new();
     for (i, (first, a)) in masks.iter().enumerate() {
         let mut row = Vec::new();
@@ -103,8 +103,8 @@ pub fn overlap<N: AsRef<str>, M: Borrow<Mask>>(masks: &[(N, M)]) -> Result<Figur
     }
     let reveals = masks.iter().map(|(_, mask)| mask_coverage(mask)).max();
     let head = FigureHeader::new("Overlap of masks (Jaccard)")
-        .note("Coordinates that both keep over those that at least one keeps.")
-        .note("Chance: two independent random masks that keep as many in each tensor.")
+        .note("Coordinates that both keep, divided by those that at least one keeps.")
+        .note("Chance: two independent random masks that keep the same number in each tensor.")
         .note(format!("{}.", shares.join(", ")))
         .coverage(reveals.unwrap_or_default());
     Ok(head.figure(&heat, pairs))

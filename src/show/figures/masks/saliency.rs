@@ -55,7 +55,7 @@ impl From<&Mask> for SaliencyInput {
 pub fn saliency(input: impl Into<SaliencyInput>) -> Result<Figure> {
     let SaliencyInput { saliency, mask } = input.into();
     let Some(saliency) = saliency else {
-        let why = "it was not made by scores, or comes from a file";
+        let why = "the mask was not made from scores, or was read from a file";
         return Err(Error::new(ErrorKind::Model, "the saliencies of a mask", why)
             .fix("draw figures::kept(&mask)"));
     };

@@ -219,7 +219,7 @@ fn collapsed_tensors_are_named() {
         .collect();
     assert!(!collapsed.is_empty());
     let figure = kept(&thin);
-    let said = format!("One coordinate is left of {}.", collapsed.join(", "));
+    let said = format!("Only one coordinate is left in {}.", collapsed.join(", "));
     assert!(figure.text().contains(&said), "{figure}");
     assert_eq!(figure.svg().matches("\none left\n").count(), collapsed.len());
     let text = figure.text();

@@ -36,7 +36,7 @@ impl Filters {
             Err(Error::new(ErrorKind::Model, what, why).fix(fix))
         };
         let &[channels, height, width] = model.input_shape() else {
-            return refuse("its inputs are no images");
+            return refuse("the inputs are not images");
         };
         let network = model.network();
         let first = network
@@ -45,7 +45,7 @@ impl Filters {
             .find(|spec| matches!(spec, LayerSpec::Conv2d(_) | LayerSpec::Linear(_)));
         let parameters = network.values();
         let Some((weight, values)) = parameters.first() else {
-            return refuse("it has no parameters");
+            return refuse("the model has no parameters");
         };
         let (shape, values) = match (first, weight.shape.as_slice()) {
             (Some(LayerSpec::Conv2d(_)), &[_, channels, height, width]) => {
@@ -58,10 +58,10 @@ impl Filters {
                 let unit = |unit: usize| values.iter().skip(unit).step_by(outputs).copied();
                 ([channels, height, width], (0..outputs).flat_map(unit).collect())
             }
-            _ => return refuse("its first layer with parameters reads no images"),
+            _ => return refuse("the first layer with parameters does not read images"),
         };
         if !is_image_shape(&shape) && shape[0] != 1 {
-            return refuse("its filters have neither one channel nor three");
+            return refuse("the filters have neither one channel nor three");
         }
         let (name, layer) = (model.name().to_owned(), weight.path.clone());
         Ok(Self { model: name, layer, shape, values: values.into(), coverage })
