@@ -16,8 +16,8 @@ use crate::train::{TrainArgs, specs};
 pub type Options = Map<String, Value>;
 
 /// Options of `train` that do not belong to the description of a run.
-const EXCLUDED_OPTIONS: [&str; 7] =
-    ["plan", "save-plan", "preview", "population", "out", "json", "fresh"];
+const EXCLUDED_OPTIONS: [&str; 8] =
+    ["plan", "save-plan", "save-schema", "preview", "population", "out", "json", "fresh"];
 
 /// Options of data and model that do not change the cost of a run.
 const FREE: [&str; 9] = [
@@ -33,7 +33,11 @@ const FREE: [&str; 9] = [
 ];
 
 /// Options whose single value may contain commas.
-const WHOLE: [&str; 5] = ["learning-rates", "clips", "public", "label", "pretrained"];
+const WHOLE: [&str; 7] =
+    ["learning-rates", "clips", "public", "label", "separator", "schema", "pretrained"];
+
+/// Options of tables that a run may have several times, once for each column.
+const OF_COLUMNS: [&str; 4] = ["ignore", "category", "scale", "missing"];
 
 /// Maximum number of combinations of the lists of one group of cases.
 const MAX_CASES: usize = 10_000;
@@ -64,7 +68,7 @@ fn is_flag(name: &str) -> bool {
 
 /// Returns whether a run may have an option several times. A list in a list is one value of it.
 fn repeats(name: &str) -> bool {
-    spec(name).is_some_and(|spec| spec.repeats)
+    OF_COLUMNS.contains(&name) || spec(name).is_some_and(|spec| spec.repeats)
 }
 
 /// Returns whether an option does not change the cost of a run.

@@ -12,6 +12,7 @@ mod pretrained;
 mod progress;
 mod report;
 mod settings;
+mod table_args;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;

@@ -279,7 +279,7 @@ fn an_invalid_plan_is_refused_before_training() {
         (&["--drop-rule", "all"], "magnitude"),
         (&["--method", "sgd"], "dp-ssgd"),
         (&["--method", "dp-sgd", "--drop", "0.5"], "the option --drop"),
-        (&["--method", "dp-sgd", "--scale", "1,2"], "the option --scale"),
+        (&["--method", "dp-sgd", "--gradient-scale", "1,2"], "the option --gradient-scale"),
         (&["--epochs", "1"], "--epochs and --steps"),
         (&["--optimizer", "lion"], "adam"),
         (&["--activation", "gelu"], "relu"),

@@ -23,7 +23,7 @@ const CLIPS: &str = r#"{"name": "clips", "title": "Accuracy over clip norm", "se
     "options": {"data": "glyphs", "train": 400, "test": 100, "model": "linear", "batch-size": 100,
                 "steps": 3},
     "cases": [{"clip": [0.1, 1], "noise-multiplier": 1.1},
-              {"method": "auto-dp-sgd", "scale": [1, 0.5], "noise-multiplier": 1.5}]}"#;
+              {"method": "auto-dp-sgd", "gradient-scale": [1, 0.5], "noise-multiplier": 1.5}]}"#;
 
 #[test]
 fn every_case_is_trained_with_every_seed_once() {
@@ -76,7 +76,7 @@ fn every_case_is_trained_with_every_seed_once() {
     assert!(words.contains("Private runs: 4 on") && words.contains("within seed noise"), "{words}");
     let markdown = std::fs::read_to_string(Path::new(&out).join("sweep.md")).expect("written");
     assert!(
-        markdown.contains("| method | clip | noise-multiplier | scale |")
+        markdown.contains("| method | clip | noise-multiplier | gradient-scale |")
             && markdown.contains("| none |")
             && markdown.contains("| assumption |"),
         "{markdown}"

@@ -259,7 +259,7 @@ fn methods_with_settings_of_their_own_take_them_by_name() {
     let number = |value: &Value, key: &str| value[key].as_f64().unwrap_or_else(|| panic!("{key}"));
     assert!(number(&published, "claimed_epsilon") > 0.0 && number(&published, "steps") == 3.0);
     // The thresholds are in the unit of the gradients, and the claim falls with them.
-    let half = json(&[&auto[..], &["--scale", "0.5"]].concat());
+    let half = json(&[&auto[..], &["--gradient-scale", "0.5"]].concat());
     let ratio = |key: &str| number(&half, key) / number(&published, key);
     assert!((0.4..0.6).contains(&ratio("mean_threshold")), "{published} {half}");
     assert!(ratio("claimed_epsilon") < 0.6, "{published} {half}");
@@ -270,8 +270,8 @@ fn methods_with_settings_of_their_own_take_them_by_name() {
     assert!(number(&quantile, "epsilon") <= 3.0 && number(&quantile, "mean_threshold") > 0.0);
     assert!(quantile.get("claimed_epsilon").is_none(), "{quantile}");
     let wrong = |args: &[&str], words: &[&str]| refused(&train(home.path(), args), words);
-    wrong(&["--method", "quantile", "--scale", "1"], &["--scale = 1", "no setting of this name"]);
-    wrong(&["--scale", "1"], &["--scale = 1", "the method dp-sgd has no such setting"]);
+    wrong(&["--method", "quantile", "--gradient-scale", "1"], &["--gradient-scale = 1", "no setting of this name"]);
+    wrong(&["--gradient-scale", "1"], &["--gradient-scale = 1", "the method dp-sgd has no such setting"]);
     wrong(&["--method", "quantile", "--rate", "fast"], &["rate = fast", "not a number"]);
     wrong(&["--method", "auto-dp-sgd", "--epsilon", "1"], &["target", "noise multiplier"]);
     let clipped = [&auto[..], &["--clip-rule", "flat"]].concat();

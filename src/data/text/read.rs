@@ -37,7 +37,7 @@ pub fn text_csv(
 ) -> Result<Dataset> {
     options.check()?;
     let path = path.as_ref();
-    let mut records = CsvRecords::open(path, &::csv::ReaderBuilder::new())?;
+    let mut records = CsvRecords::open_table(path, None)?;
     let columns = records.columns()?;
     let label_column = label_column(path, &columns, label)?;
     if text.is_empty() {
@@ -63,6 +63,7 @@ pub fn text_csv(
         options.encode(text_columns.iter().map(|&column| &record[column]), &mut features);
         labels.add(label);
     }
+    labels.check_not_quantity(path, label)?;
     let (names, labels) = labels.classes(path, label)?;
     let source = format!(
         "CSV file {}, label column `{label}`, text of `{}`; {options}.",

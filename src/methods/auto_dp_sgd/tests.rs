@@ -59,7 +59,7 @@ fn a_step_is_that_of_the_published_algorithm() -> Result<()> {
         ReferenceExecutor.clipped_sum(model.network(), &everybody, &ClipRule::unclipped())?;
     let mean_norm = finite_mean(&plain.norms).unwrap();
     for scale in [1.0, 0.5] {
-        let plan = method().scale(scale).plan(&data)?;
+        let plan = method().gradient_scale(scale).plan(&data)?;
         let release = released(&plan, &model, &everybody);
         // Algorithm AC: the mean threshold is s times the mean norm.
         let threshold = release.threshold.unwrap();
@@ -107,7 +107,7 @@ fn one_example_moves_the_release_without_bound_and_the_scale_changes_nothing() -
     // A step with a real bound moves by at most 1 / 0.8.
     let bounded = distance(&method().sound().plan(&data)?, 1000.0);
     assert!(bounded <= 1.0 / 0.8 + 0.01, "{bounded}");
-    let half = distance(&method().scale(0.5).plan(&data)?, 100.0);
+    let half = distance(&method().gradient_scale(0.5).plan(&data)?, 100.0);
     assert!((hundred / half - 1.0).abs() < 1e-4, "the scale is a change of units: {half}");
     Ok(())
 }
@@ -178,9 +178,9 @@ fn targets_clip_bounds_and_impossible_scales_are_refused() -> Result<()> {
     let decay = || ClipSchedule::decay(0.5);
     refused(&|method| method.privacy_settings_mut().unwrap().clip_schedule = decay(), "clip bound");
     for scale in ["0", "-1", "nan", "inf"] {
-        refused(&|method| method.set("scale", scale).unwrap(), "scale");
+        refused(&|method| method.set("gradient_scale", scale).unwrap(), "scale");
     }
-    assert!(method().set("scale", "half").is_err());
+    assert!(method().set("gradient_scale", "half").is_err());
     let unknown = method().set("quantile", "0.5").unwrap_err();
     assert!(unknown.advice().contains("scale"), "{unknown}");
     // DP-SGD does not take the rule without a bound, nor a file that says so.

@@ -232,7 +232,7 @@ fn settings_that_do_not_apply_are_refused() -> Result<()> {
     named.set("norm", "l15")?;
     assert_eq!(named, method().norm(UpstreamNorm::L15));
     assert!(named.set("norm", "l2").unwrap_err().advice().contains("sqrt_m"));
-    assert!(named.set("scale", "1").is_err());
+    assert!(named.set("gradient_scale", "1").is_err());
     // DP-SGD does not take this rule, nor a file that says so.
     let rule = ClipRule::Backprop(LayerClips::new(1.0, 0.01));
     let error = DpSgd::new().noise_multiplier(1.0).batch_size(10).clip_rule(rule).plan(&data);

@@ -180,6 +180,6 @@ fn settings_out_of_range_are_refused() {
     refused(method().clip_rule(ClipRule::auto_s(1.0)), "another clip rule");
     refused(method().clip_schedule(ClipSchedule::decay(0.5)), "clip schedule");
     let mut named = method();
-    assert!(named.set("quantile", "0.9").is_ok() && named.set("scale", "1").is_err());
+    assert!(named.set("quantile", "0.9").is_ok() && named.set("gradient_scale", "1").is_err());
     assert_eq!(named, method().quantile(0.9));
 }

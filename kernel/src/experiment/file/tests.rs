@@ -22,7 +22,7 @@ fn runs(experiments: &Experiments) -> usize {
 const TWO: &str = r#"{"about": "a test", "experiments": [
     {"name": "a", "seeds": 2, "options": {"data": "glyphs", "batch-size": 64}, "cases": [
         {"method": "dp-sgd", "epsilon": [1, 2], "clip": [0.1, 1]},
-        {"method": "auto-dp-sgd", "noise-multiplier": 1, "scale": [1, 0.5]}]},
+        {"method": "auto-dp-sgd", "noise-multiplier": 1, "gradient-scale": [1, 0.5]}]},
     {"name": "b", "title": "the other"}]}"#;
 
 #[test]
@@ -31,12 +31,12 @@ fn lists_vary_and_cases_are_named_by_what_differs() {
     let first = &both.0[0];
     assert_eq!((first.cases.len(), first.seeds, runs(&both)), (6, 2, 13));
     let varied = first.varied_options();
-    assert_eq!(varied, ["method", "scale", "clip", "epsilon", "noise-multiplier"]);
+    assert_eq!(varied, ["method", "gradient-scale", "clip", "epsilon", "noise-multiplier"]);
     let labels: Vec<String> = first.cases.iter().map(|case| first.label(case)).collect();
     assert_eq!(labels[1], "method dp-sgd, clip 0.1, epsilon 2");
-    assert_eq!(labels[5], "method auto-dp-sgd, scale 0.5, noise-multiplier 1");
+    assert_eq!(labels[5], "method auto-dp-sgd, gradient-scale 0.5, noise-multiplier 1");
     // Cases that lack an option are told apart by it only if they have the same method.
-    assert_eq!(first.labels(), ["scale", "clip"]);
+    assert_eq!(first.labels(), ["gradient-scale", "clip"]);
     let selection = r#"{"experiments": [{"name": "s", "cases": [
         {"epsilon": 2}, {"epsilon": 2, "best-of": 3, "learning-rates": "0.5,1"}]}]}"#;
     assert_eq!(parse(selection).0[0].labels(), ["best-of", "learning-rates"]);
