@@ -67,8 +67,11 @@ fn text(command: &mut Command, action: &str, fix: &str) -> Result<String> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let stderr = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
-    let why =
-        if stderr.is_empty() { format!("the command ended with {}", output.status) } else { stderr };
+    let why = if stderr.is_empty() {
+        format!("the command ended with {}", output.status)
+    } else {
+        stderr
+    };
     Err(Error::new(ErrorKind::Setting, format!("Slurm refuses {action}"), why).fix(fix))
 }
 

@@ -76,7 +76,9 @@ impl Plan {
             show::replay(&run);
             run.warnings().iter().for_each(|text| show::display_note(&MimeBundle::prose(text)));
         }
-        run.learning_warnings(data).iter().for_each(|warning| show::display_note(&warning.bundle()));
+        run.learning_warnings(data)
+            .iter()
+            .for_each(|warning| show::display_note(&warning.bundle()));
         set_last_run(&run);
         Ok(run)
     }

@@ -158,8 +158,7 @@ pub(super) fn check(subject: Subject, classes: usize) -> Result<()> {
     if problems.is_empty() {
         return Ok(());
     }
-    let what =
-        format!("the module can't be trained privately ({})", count_things(problems.len()));
+    let what = format!("the module can't be trained privately ({})", count_things(problems.len()));
     Err(Error::new(ErrorKind::Model, what, format!("\n  - {}", problems.join("\n  - ")))
         .fix("see nn::Forward for an example of a module that can be trained"))
 }

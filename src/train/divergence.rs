@@ -102,6 +102,9 @@ mod tests {
         assert_eq!((found.step, found.norm_ratio), (2, 45.3));
         assert!(found.to_string().contains("after step 2"), "{found}");
         assert!(found.to_string().contains("45.3 times"), "{found}");
-        assert_eq!((ratio(30.0, 0.0), ratio(30.0, 10.0), ratio(f64::INFINITY, 1.0)), (6.0, 3.0, f64::MAX));
+        assert_eq!(
+            (ratio(30.0, 0.0), ratio(30.0, 10.0), ratio(f64::INFINITY, 1.0)),
+            (6.0, 3.0, f64::MAX)
+        );
     }
 }

@@ -270,8 +270,14 @@ fn methods_with_settings_of_their_own_take_them_by_name() {
     assert!(number(&quantile, "epsilon") <= 3.0 && number(&quantile, "mean_threshold") > 0.0);
     assert!(quantile.get("claimed_epsilon").is_none(), "{quantile}");
     let wrong = |args: &[&str], words: &[&str]| refused(&train(home.path(), args), words);
-    wrong(&["--method", "quantile", "--gradient-scale", "1"], &["--gradient-scale = 1", "no setting of this name"]);
-    wrong(&["--gradient-scale", "1"], &["--gradient-scale = 1", "the method dp-sgd has no such setting"]);
+    wrong(
+        &["--method", "quantile", "--gradient-scale", "1"],
+        &["--gradient-scale = 1", "no setting of this name"],
+    );
+    wrong(
+        &["--gradient-scale", "1"],
+        &["--gradient-scale = 1", "the method dp-sgd has no such setting"],
+    );
     wrong(&["--method", "quantile", "--rate", "fast"], &["rate = fast", "not a number"]);
     wrong(&["--method", "auto-dp-sgd", "--epsilon", "1"], &["target", "noise multiplier"]);
     let clipped = [&auto[..], &["--clip-rule", "flat"]].concat();

@@ -95,8 +95,7 @@ fn build_chart(
         drawn.push(if accountant.is_approximate() { series.approximate() } else { series });
     }
     if drawn.is_empty() {
-        let no_accountant =
-            || {
+        let no_accountant = || {
             Error::new(
                 ErrorKind::Accounting,
                 "no epsilon for these releases",
