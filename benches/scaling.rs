@@ -138,8 +138,8 @@ fn bench(words: &[&str]) -> Result<Value> {
             .fix("cargo build -p epsilab-kernel --bin epsilab")
     })?;
     serde_json::from_slice::<Value>(&output.stdout).map(|mut all| all[0].take()).map_err(|_| {
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Error::setting("epsilab bench", words.join(" "), said)
+        let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Error::setting("epsilab bench", words.join(" "), stderr)
     })
 }
 

@@ -229,8 +229,8 @@ fn costs_are_those_of_all_runs_together_and_choosing_is_not_free() {
     let mut more = two_cells();
     for (others, words) in [(1, "the 1 other private run on"), (2, "the 2 other private runs on")] {
         more.privacy_cost.other_runs = others;
-        let said = of(more.clone()).on_record().unwrap();
-        assert!(said.contains(words) && said.contains("epsilon 7.5 "), "{said}");
+        let text = of(more.clone()).on_record().unwrap();
+        assert!(text.contains(words) && text.contains("epsilon 7.5 "), "{text}");
         assert_eq!(of(more.clone()).to_string(), of(two_cells()).to_string());
     }
     // Attempts that gave no run are in the sum, and said to be.

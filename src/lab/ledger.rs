@@ -300,10 +300,10 @@ mod tests {
         begin(&ledger, "2", "DP-SGD on toys", &training(2));
         ledger.close_run("2", &training(2)).unwrap();
         let view = ledger_in(&store).unwrap();
-        let said = view.to_string();
+        let text = view.to_string();
         let stop = "1 run was stopped early and is charged for the steps it took";
         for part in [stop, crate::privacy::STOPPING_ASSUMPTION] {
-            assert!(said.contains(part), "{part} is not in:\n{said}");
+            assert!(text.contains(part), "{part} is not in:\n{text}");
         }
         let json: serde_json::Value = serde_json::from_str(&view.to_json().unwrap()).unwrap();
         let runs = &json["data_sets"][0]["runs"];
@@ -320,8 +320,8 @@ mod tests {
         begin(&ledger, "2", "a slip", &tiny);
         let view = ledger_in(&store).unwrap();
         assert_eq!((view.without_privacy("abc123"), view.epsilon("abc123")), (1, f64::INFINITY));
-        let said = view.to_string();
-        assert!(said.contains("unknown: ") && said.contains("1 (if their results"), "{said}");
+        let text = view.to_string();
+        assert!(text.contains("unknown: ") && text.contains("1 (if their results"), "{text}");
         assert_eq!((view.epsilon("another"), view.data_sets()), (0.0, 1));
     }
 

@@ -314,8 +314,8 @@ mod tests {
         let (events, delta) = (plan.releases_after(100), plan.privacy().unwrap().delta);
         let group = group_epsilon(&TightestAccountant::new(), &events, delta, 12)?;
         let (text, _) = previewed(&plan, &data)?;
-        let said = format!("for all 12 together it is at most {}", RoundedUp(group));
-        assert!(text.replace('\n', " ").contains(&said), "{said} is not in:\n{text}");
+        let expected = format!("for all 12 together it is at most {}", RoundedUp(group));
+        assert!(text.replace('\n', " ").contains(&expected), "{expected} is not in:\n{text}");
         Ok(())
     }
 

@@ -135,8 +135,8 @@ fn follow(
         let network = &networks[number as usize];
         let selected = selector.next_selection(network).unwrap().unwrap();
         let g = place(number, gradient(network, number, Some(&selected)));
-        let touched = state.update_mask(Some(&trained), Some(&selected));
-        networks.push(step(&mut update, network, &g, touched, Some(&selected)));
+        let update_mask = state.update_mask(Some(&trained), Some(&selected));
+        networks.push(step(&mut update, network, &g, update_mask, Some(&selected)));
         selections.push(selected);
     }
     Followed { networks, trained, selections }
@@ -208,8 +208,8 @@ fn adam_corrects_by_each_coordinates_own_updates() {
         let (mut update, mut network) = (Optimizer::adam().init(), network.clone());
         for number in 0..10 {
             let g = place(&gradient(&network, number, Some(&others)));
-            let touched = state.update_mask(None, Some(&others));
-            network = step(&mut update, &network, &g, touched, Some(&others));
+            let update_mask = state.update_mask(None, Some(&others));
+            network = step(&mut update, &network, &g, update_mask, Some(&others));
         }
         let g = place(&gradient(&network, 10, Some(&late)));
         let next =

@@ -218,8 +218,8 @@ mod tests {
     #[test]
     fn a_chart_says_step_time_and_time_left() {
         let mut run = RunSnapshot { seconds: Some(30.0), ..curve() };
-        let said = "step 120 of 879, 30 s elapsed, 4.0 steps/s, about 3 min 10 s left";
-        assert!(run_chart("r", &run).svg().contains(said), "{}", run_chart("r", &run));
+        let text = "step 120 of 879, 30 s elapsed, 4.0 steps/s, about 3 min 10 s left";
+        assert!(run_chart("r", &run).svg().contains(text), "{}", run_chart("r", &run));
         assert!(
             run_summary_line(&run).contains("30 s elapsed, 4.0 steps/s, about 3 min 10 s left")
         );
@@ -242,8 +242,8 @@ mod tests {
     fn a_run_that_is_shown_again_says_when_it_was_trained() {
         let again = RunSnapshot { trained_on: Some("2026-11-21".into()), ended: true, ..curve() };
         let chart = run_chart("r", &again);
-        for said in [chart.svg(), chart.text()] {
-            assert!(said.contains("Shown again: trained on 2026-11-21, step 120 of 879"), "{said}");
+        for form in [chart.svg(), chart.text()] {
+            assert!(form.contains("Shown again: trained on 2026-11-21, step 120 of 879"), "{form}");
         }
         let half = again.up_to(100.0);
         assert_eq!((half.loss.len(), half.test_accuracy.len(), half.step()), (100, 1, 100.0));
@@ -291,9 +291,9 @@ mod tests {
         let part = *whole.covered_part.expect("a covered part");
         assert_eq!(part.coverage, Coverage::TestPart);
         let spec = part.vega_lite.expect("a specification").to_string();
-        for said in [part.text, part.svg.expect("a drawing"), spec] {
-            assert!(!said.contains("loss") && !said.contains("0.41"), "{said}");
-            assert!(said.contains("accuracy") && said.contains("epsilon"), "{said}");
+        for form in [part.text, part.svg.expect("a drawing"), spec] {
+            assert!(!form.contains("loss") && !form.contains("0.41"), "{form}");
+            assert!(form.contains("accuracy") && form.contains("epsilon"), "{form}");
         }
         // Without a guarantee, only the epsilon that was planned or claimed is left.
         let unsound = RunSnapshot { coverage: Coverage::NotCovered, ..curve() };

@@ -90,10 +90,10 @@ fn a_flipped_bit_in_a_stored_run_is_found() -> Result<()> {
     assert!(project.shown()?.expect("it is stored").warnings().is_empty());
     for name in CHECKED {
         flip(&project.file(name));
-        let said = project.refused(name);
+        let text = project.refused(name);
         assert!(
-            said.contains("SHA-256") && said.contains("outside of the project's runs"),
-            "{said}"
+            text.contains("SHA-256") && text.contains("outside of the project's runs"),
+            "{text}"
         );
         flip(&project.file(name));
         assert!(project.shown()?.is_some(), "{name} is as it was");
@@ -170,8 +170,8 @@ fn releases_and_epsilon_edited_together_are_found_by_the_ledger() -> Result<()> 
         json["epsilon"] = cheaper.into();
         json["planned_epsilon"] = cheaper.into();
     });
-    let said = project.refused("releases of the stored run");
-    assert!(said.contains("the ledger charged"), "{said}");
+    let text = project.refused("releases of the stored run");
+    assert!(text.contains("the ledger charged"), "{text}");
     Ok(())
 }
 

@@ -204,16 +204,16 @@ fn the_trade_off_shows_the_bound_and_the_line_of_guessing() {
         assert!((share - own).abs() < 1e-9 && share >= percent / 100.0 - 1e-12);
     }
     assert!(line(&chart, "guessing").points().iter().all(|p| (p.0 / 100.0 - p.1).abs() < 1e-12));
-    let said = chart.text();
-    for (shown, form) in [(&said, "text"), (&chart.svg(), "svg")] {
+    let text = chart.text();
+    for (shown, form) in [(&text, "text"), (&chart.svg(), "svg")] {
         assert!(shown.contains("false alarms (false positive rate, %)"), "{form}:\n{shown}");
         assert!(shown.contains("members caught (true positive rate;"), "{form}:\n{shown}");
     }
-    assert!(said.contains("at 1 % false alarms") && said.contains("  1 %"), "{said}");
+    assert!(text.contains("at 1 % false alarms") && text.contains("  1 %"), "{text}");
     // The attacker's share is written rounded up.
     let share = bound.true_positive_rate(0.01).unwrap();
     let up = (share * 1000.0 - 1e-7).ceil() / 10.0;
-    assert!(said.contains(&format!("{up} %")), "{up}:\n{said}");
+    assert!(text.contains(&format!("{up} %")), "{up}:\n{text}");
 }
 
 #[test]

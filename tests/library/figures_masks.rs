@@ -140,13 +140,13 @@ fn random_and_magnitude_dropping_leave_different_traces() -> Result<()> {
     let model = models::mlp(&data, &[16]).seed(1).build()?;
     let trace = |dropping: Dropping| -> Result<SelectionLog> {
         let mut selector = CoordinateSelector::new(None, Some(dropping), 64, [3; 32]);
-        let mut touched = SelectionLog::new(64);
+        let mut log = SelectionLog::new(64);
         for step in 0..64 {
             if let Some(selected) = selector.next_selection(model.network())? {
-                touched.record(step, &selected);
+                log.record(step, &selected);
             }
         }
-        Ok(touched)
+        Ok(log)
     };
     let (random, magnitude) = (trace(Dropping::random(0.5))?, trace(Dropping::magnitude(0.5))?);
     let figures = [figures::selection_log(&random), figures::selection_log(&magnitude)];

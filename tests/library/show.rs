@@ -272,8 +272,8 @@ fn shown(output: &Output) -> String {
 }
 
 /// The time that a process says it has offered frames.
-fn offered(said: &str) -> Duration {
-    let number = said.split("last, after ").nth(1).and_then(|rest| rest.split(' ').next());
+fn offered(text: &str) -> Duration {
+    let number = text.split("last, after ").nth(1).and_then(|rest| rest.split(' ').next());
     Duration::from_millis(number.expect("a time").parse().expect("a number"))
 }
 
@@ -385,8 +385,8 @@ mod side_channel {
     fn a_socket_that_is_not_there_falls_back_to_text() {
         let output = in_child("three", &[("EPSILAB_DISPLAY", "/nowhere/epsilab/display")]);
         assert!(shown(&output).contains("one\ntwo\nthree"));
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("shown as text"), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains("shown as text"), "{stderr}");
     }
 
     #[test]

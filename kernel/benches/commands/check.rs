@@ -54,9 +54,9 @@ pub fn run(cases: &[Case<'_>], json: bool) -> Result<ExitCode> {
         let checked = DeviceGuard::new(case.device).run(|| compare(case))?;
         for one in checked.iter().filter(|_| !json) {
             let Checked { model, what, difference, allowed, ok, .. } = one;
-            let said = if *ok { "ok" } else { "DIFFERS" };
+            let verdict = if *ok { "ok" } else { "DIFFERS" };
             stdout::print_line(&format!(
-                "{model:<17}  {what:<22}  {difference:>8.1e}  of {allowed:.0e}  {said}"
+                "{model:<17}  {what:<22}  {difference:>8.1e}  of {allowed:.0e}  {verdict}"
             ))?;
         }
         all.extend(checked);

@@ -118,10 +118,10 @@ mod tests {
 
     #[test]
     fn memory_that_is_touched_and_given_back_is_still_in_the_peak() {
-        let touched = vec![1u8; 64 << 20];
-        assert!(touched.iter().step_by(4096).map(|&x| usize::from(x)).sum::<usize>() > 0);
+        let pages = vec![1u8; 64 << 20];
+        assert!(pages.iter().step_by(4096).map(|&x| usize::from(x)).sum::<usize>() > 0);
         let held = resident().unwrap();
-        drop(touched);
+        drop(pages);
         // Whatever other tests of this process take and return meanwhile.
         let peak = peak_mib().unwrap();
         assert!(held > 60.0 && peak > held - 1.0, "{held} MiB held, {peak} MiB at the peak");

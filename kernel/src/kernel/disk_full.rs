@@ -52,8 +52,11 @@ mod tests {
         // What a crashed cell printed is about another disk.
         let crash = evcxr::Error::SubprocessTerminated("No space left on device".into());
         assert!(!is_disk_full_error(&crash));
-        let said = disk_full_message(CELL_CONSEQUENCE);
-        assert!(said.contains("is full: the cell did not run, and variables are kept"), "{said}");
-        assert!(said.contains("what to do: free some MB there, or set TMPDIR"), "{said}");
+        let message = disk_full_message(CELL_CONSEQUENCE);
+        assert!(
+            message.contains("is full: the cell did not run, and variables are kept"),
+            "{message}"
+        );
+        assert!(message.contains("what to do: free some MB there, or set TMPDIR"), "{message}");
     }
 }

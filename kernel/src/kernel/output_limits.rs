@@ -252,8 +252,8 @@ mod tests {
         }
         let still = json!({ "data": { "image/svg+xml": "y".repeat(9 << 20) } });
         assert_eq!(limits.apply("display_data", still.clone())[0].0, "display_data");
-        let said = text_of(&limits.apply("display_data", still));
-        let path = said.trim_end().trim_end_matches(']').rsplit_once(" in ").unwrap().1;
+        let text = text_of(&limits.apply("display_data", still));
+        let path = text.trim_end().trim_end_matches(']').rsplit_once(" in ").unwrap().1;
         assert_eq!(std::fs::metadata(path).unwrap().len(), 9 << 20);
         // The live figure goes on as long as it does not grow.
         assert_eq!(limits.apply("update_display_data", live(1 << 20))[0].0, "update_display_data");
@@ -296,8 +296,8 @@ mod tests {
         limits.overflow = Some(rest);
         limits.text = MAX_TEXT_BYTES;
         let more = json!({ "name": "stdout", "text": "more" });
-        let said = text_of(&limits.apply("stream", more.clone()));
-        assert!(said.contains("lost") && said.contains("No space left on device"), "{said}");
+        let text = text_of(&limits.apply("stream", more.clone()));
+        assert!(text.contains("lost") && text.contains("No space left on device"), "{text}");
         assert!(limits.apply("stream", more).is_empty(), "said once");
     }
 }

@@ -216,10 +216,10 @@ mod tests {
         let mut toolchain = Toolchain::find().expect("this very build used it");
         toolchain.sysroot = "/usr".into();
         assert!(toolchain.rust_src_advice().contains("your distribution's rust-src"));
-        let mut said = 0;
-        let refused = toolchain.ensure_rust_src(&mut |_| said += 1);
+        let mut notice_count = 0;
+        let refused = toolchain.ensure_rust_src(&mut |_| notice_count += 1);
         // With the sources of the distribution there is nothing to do.
-        assert!(said == 0 && (refused.is_err() || toolchain.has_rust_src()));
+        assert!(notice_count == 0 && (refused.is_err() || toolchain.has_rust_src()));
         let home = tool_home("RUSTUP_HOME", ".rustup").expect("a home");
         toolchain.sysroot = home.join("toolchains/stable-x");
         assert!(toolchain.rust_src_advice().contains("--toolchain stable-x"));

@@ -276,8 +276,8 @@ mod tests {
         ] });
         let copy = RedactedNotebook::from_notebook(&original, RedactionRules::default());
         let outputs = &copy.notebook["cells"][1]["outputs"];
-        let said = "[removed before publication: 1 figure or table in part, 2 lines of text]";
-        assert_eq!(outputs[1]["data"]["text/plain"][0], said);
+        let text = "[removed before publication: 1 figure or table in part, 2 lines of text]";
+        assert_eq!(outputs[1]["data"]["text/plain"][0], text);
         assert_eq!(outputs[2]["data"]["text/plain"], json!(["fine"]));
         assert_eq!(copy.cells[0].0, "cell 2 (f(&data))");
         assert_eq!(copy.total().to_string(), "1 figure or table in part, 2 lines of text");

@@ -260,10 +260,10 @@ fn doctor_says_where_cells_can_not_be_loaded_from() {
         return;
     };
     let doctor = lab(&["doctor", "--json"]).env("TMPDIR", &folder).output().expect("started");
-    let said = one_line(&doctor)["temporary"].clone();
-    let what = said["what"].as_str().unwrap_or_default();
-    assert_eq!((doctor.status.code(), &said["status"]), (Some(1), &json!("action")), "{said}");
-    assert!(what.contains("noexec") && what.contains("set TMPDIR"), "{said}");
+    let check = one_line(&doctor)["temporary"].clone();
+    let what = check["what"].as_str().unwrap_or_default();
+    assert_eq!((doctor.status.code(), &check["status"]), (Some(1), &json!("action")), "{check}");
+    assert!(what.contains("noexec") && what.contains("set TMPDIR"), "{check}");
 }
 
 #[test]
@@ -418,17 +418,17 @@ fn results_of_an_earlier_run_survive_a_stop_before_the_first_cell() {
     }
     let mut run = lab(&["run", &path.to_string_lossy()]);
     let mut run = run.stderr(Stdio::piped()).spawn().expect("the program starts");
-    let (mut said, mut stderr) = (Vec::new(), run.stderr.take().expect("piped"));
-    while !text(&said).contains("starting the kernel") {
+    let (mut output, mut stderr) = (Vec::new(), run.stderr.take().expect("piped"));
+    while !text(&output).contains("starting the kernel") {
         let mut byte = [0];
-        assert_eq!(stderr.read(&mut byte).expect("read"), 1, "{}", text(&said));
-        said.extend_from_slice(&byte);
+        assert_eq!(stderr.read(&mut byte).expect("read"), 1, "{}", text(&output));
+        output.extend_from_slice(&byte);
     }
     // SAFETY: a signal to a child of this process.
     unsafe { libc::kill(run.id().cast_signed(), libc::SIGINT) };
-    stderr.read_to_end(&mut said).expect("read");
-    assert_eq!(run.wait().expect("it ended").code(), Some(130), "{}", text(&said));
-    assert!(text(&said).contains("nothing was written"), "{}", text(&said));
+    stderr.read_to_end(&mut output).expect("read");
+    assert_eq!(run.wait().expect("it ended").code(), Some(130), "{}", text(&output));
+    assert!(text(&output).contains("nothing was written"), "{}", text(&output));
     for path in &before {
         assert_eq!(std::fs::read_to_string(path).expect("there"), "good results");
     }

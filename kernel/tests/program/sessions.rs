@@ -43,11 +43,11 @@ fn a_session(cells: u32, crash: u32) {
             }
             _ if i % 25 == 3 => {
                 let id = kernel.send("println!(\"runs\"); n = 5; loop { n += 1; }");
-                let mut heard = kernel.listen(&id, |kind, _| kind == "stream");
+                let mut outputs = kernel.listen(&id, |kind, _| kind == "stream");
                 kernel.control("interrupt_request", json!({}));
                 let mut ran = kernel.finish(&id);
-                heard.append(&mut ran.outputs);
-                ran.outputs = heard;
+                outputs.append(&mut ran.outputs);
+                ran.outputs = outputs;
                 fails(&ran, "Interrupted");
                 assert_eq!(kernel.run_ok("n >= 5").result(), "true");
             }

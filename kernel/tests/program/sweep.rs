@@ -101,8 +101,8 @@ fn a_case_that_cannot_be_trained_leaves_the_others() {
     assert_eq!((&rows[0]["runs"], &rows[0]["accuracy_mean"]), (&0.into(), &Value::Null));
     let error = rows[0]["errors"][0].as_str().expect("an error");
     assert!(error.contains("texts"), "{error}");
-    let said = text(&done.stderr);
-    assert!(said.contains("not trained: clips, model bilstm"), "{said}");
+    let stderr = text(&done.stderr);
+    assert!(stderr.contains("not trained: clips, model bilstm"), "{stderr}");
     assert_eq!((&rows[0]["model"], &rows[0]["method"]), (&"bilstm".into(), &"dp-sgd".into()));
     let words = text(&sweep(home.path(), &[&experiments, "--seeds", "1"]).stdout);
     assert!(words.contains("Not trained: clips, model bilstm"), "{words}");

@@ -182,8 +182,8 @@ fn limiting_takes_about_so_many_and_says_how_many() {
     assert!(few.train().len().abs_diff(200) < 70, "{}", few.train().len());
     assert!(features(few.train()).iter().all(|x| all.contains(x)));
     assert_eq!(features(few.test()), features(data.test())[..10]);
-    let said = format!("Only {} of", few.train().len());
-    assert!(few.source().contains(&said), "{}", few.source());
+    let expected = format!("Only {} of", few.train().len());
+    assert!(few.source().contains(&expected), "{}", few.source());
     assert!(few.source().contains("first 10 test"), "{}", few.source());
     // Fewer are some of more.
     let more = features(data.limit(300, 0).train());

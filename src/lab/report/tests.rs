@@ -47,10 +47,10 @@ fn a_report_has_every_section_and_no_hash() -> Result<()> {
         for hidden in [data.hash(), data.origin(), "a-hash-of-a-run"] {
             assert!(!text.contains(hidden), "{hidden}");
         }
-        for said in
+        for part in
             ["Whoever sees the trained model", "1 of 1", "closed", "noise_multiplier", "Burn "]
         {
-            assert!(text.contains(said), "{said}: {text}");
+            assert!(text.contains(part), "{part}: {text}");
         }
     }
     for tag in ["main", "table", "figure", "pre", "details", "h2"] {
@@ -184,8 +184,8 @@ fn a_report_of_a_grid_names_the_best_cell_and_the_noise() -> Result<()> {
     let expected = ["", "Results", "What it cost, and what is noise", "Settings", REPEAT, SOFTWARE];
     assert_eq!(headings, expected);
     let text = report.markdown();
-    for said in ["2 of 2 runs are finished", "Highest mean accuracy", "Private runs: 2 on"] {
-        assert!(text.contains(said), "{said}: {text}");
+    for part in ["2 of 2 runs are finished", "Highest mean accuracy", "Private runs: 2 on"] {
+        assert!(text.contains(part), "{part}: {text}");
     }
     // The data are drawn by code, so the known seeds reveal nothing.
     assert_eq!(report.coverage(), Coverage::Public);

@@ -54,13 +54,13 @@ fn flat(release: &Release) -> Vec<f64> {
 #[test]
 fn a_step_is_that_of_the_published_algorithm() -> Result<()> {
     let data = small();
-    let (model, everybody) = (model(&data), batch(&data, 0..40));
+    let (model, full_batch) = (model(&data), batch(&data, 0..40));
     let plain =
-        ReferenceExecutor.clipped_sum(model.network(), &everybody, &ClipRule::unclipped())?;
+        ReferenceExecutor.clipped_sum(model.network(), &full_batch, &ClipRule::unclipped())?;
     let mean_norm = finite_mean(&plain.norms).unwrap();
     for scale in [1.0, 0.5] {
         let plan = method().scale(scale).plan(&data)?;
-        let release = released(&plan, &model, &everybody);
+        let release = released(&plan, &model, &full_batch);
         // Algorithm AC: the mean threshold is s times the mean norm.
         let threshold = release.threshold.unwrap();
         assert!((threshold.value / (scale * mean_norm) - 1.0).abs() < 1e-5);

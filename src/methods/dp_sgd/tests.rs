@@ -202,7 +202,10 @@ fn bad_settings_are_refused_with_advice() {
     for both in [first, second.batch_size(10)] {
         let error = both.plan(&data).expect_err("target and noise multiplier");
         assert_eq!(error.kind(), ErrorKind::Setting);
-        let said = error.to_string();
-        assert!(said.contains("target, epsilon 2,") && said.contains("multiplier, 1.5"), "{said}");
+        let message = error.to_string();
+        assert!(
+            message.contains("target, epsilon 2,") && message.contains("multiplier, 1.5"),
+            "{message}"
+        );
     }
 }

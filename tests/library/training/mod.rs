@@ -89,8 +89,8 @@ fn study_mode_repeats_to_the_bit_and_says_so() -> Result<()> {
     let model = models::papernot_cnn(&data).seed(2).build()?;
     let run = |seed| settings().steps(3).seed(seed).fresh().train(&model, &data);
     let first = run(5)?;
-    for said in [first.to_string(), first.statement().to_string(), first.badge().to_string()] {
-        assert!(said.contains("study mode"), "{said}");
+    for form in [first.to_string(), first.statement().to_string(), first.badge().to_string()] {
+        assert!(form.contains("study mode"), "{form}");
     }
     assert_eq!(weights(&first), weights(&run(5)?));
     assert_ne!(weights(&first), weights(&run(6)?));
@@ -149,8 +149,8 @@ fn a_run_is_charged_before_its_first_step_and_in_full_if_it_dies() -> Result<()>
         let mut observer = Dies(path.clone(), plan.event());
         fit("dies", &plan, &model, &data, &open_ledger(&path)?, &mut observer)
     }));
-    let said = died.expect_err("it died");
-    assert_eq!(said.downcast_ref::<&str>(), Some(&"the process dies here"));
+    let payload = died.expect_err("it died");
+    assert_eq!(payload.downcast_ref::<&str>(), Some(&"the process dies here"));
     // A float read back from JSON may differ in its last bit, which the comparison allows for.
     let on_record = open_ledger(&path)?.events()?;
     assert_eq!(on_record.len(), 1);

@@ -81,8 +81,8 @@ fn what_is_wrong_is_refused_with_its_place() {
     ] {
         let text = format!(r#"{{"experiments": [{{"name": "e1", "options": {options}}}]}}"#);
         let error = parse(&text).checked().map(drop).expect_err(options);
-        let said = format!("{error} {}", error.advice());
-        assert!(said.contains(words) && said.contains("e1"), "{options}: {said}");
+        let message = format!("{error} {}", error.advice());
+        assert!(message.contains(words) && message.contains("e1"), "{options}: {message}");
     }
     assert!(parse(TWO).only(&["c".into()]).is_err_and(|e| e.advice().contains("a, b")));
     assert!(parse(TWO).with_seeds(Some(0)).is_err());

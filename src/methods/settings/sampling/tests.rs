@@ -107,8 +107,8 @@ fn disjoint_batches_hold_every_example_once_per_epoch() -> Result<()> {
         };
         let mut all: Vec<String> = drawn.iter().flat_map(features).collect();
         all.sort_unstable();
-        let everybody = Batch::from_examples(data.train(), &(0..100).collect::<Vec<_>>())?;
-        let mut expected = features(&everybody);
+        let full_batch = Batch::from_examples(data.train(), &(0..100).collect::<Vec<_>>())?;
+        let mut expected = features(&full_batch);
         expected.sort_unstable();
         assert_eq!(all, expected, "epoch {epoch}");
     }

@@ -55,11 +55,11 @@ fn record(dropping: Dropping, steps: u64) -> SelectionLog {
     let model = model();
     let mask = RandomMask::prune(0.3).seed(1).mask(&model).unwrap();
     let mut selector = CoordinateSelector::new(Some(&mask), Some(dropping), steps, [7; 32]);
-    let mut touched = SelectionLog::new(steps);
+    let mut log = SelectionLog::new(steps);
     for step in 0..steps {
-        touched.record(step, &selector.next_selection(model.network()).unwrap().unwrap());
+        log.record(step, &selector.next_selection(model.network()).unwrap().unwrap());
     }
-    touched
+    log
 }
 
 fn all_figures() -> Vec<(&'static str, Figure)> {
@@ -149,8 +149,9 @@ fn the_text_of_saliencies_has_the_numbers_and_the_threshold_divides() {
     let dropped = mask.saliency().unwrap().tensors().iter().zip(mask.tensors());
     let dropped = dropped.flat_map(|(scores, kept)| scores.values.iter().zip(&kept.kept));
     let cut = dropped.filter(|(_, kept)| !**kept).map(|(score, _)| *score).fold(0.0, f64::max);
-    let said = format!("the largest score dropped, {}", crate::show::format::significant(cut, 3));
-    assert!(figure.text().contains(&said), "{said}\n{figure}");
+    let expected =
+        format!("the largest score dropped, {}", crate::show::format::significant(cut, 3));
+    assert!(figure.text().contains(&expected), "{expected}\n{figure}");
     for (tensor, scores) in mask.tensors().iter().zip(mask.saliency().unwrap().tensors()) {
         let text = figure.text();
         let line = text.lines().find(|line| line.starts_with(&tensor.path)).unwrap();
@@ -219,8 +220,8 @@ fn collapsed_tensors_are_named() {
         .collect();
     assert!(!collapsed.is_empty());
     let figure = kept(&thin);
-    let said = format!("One coordinate is left of {}.", collapsed.join(", "));
-    assert!(figure.text().contains(&said), "{figure}");
+    let expected = format!("One coordinate is left of {}.", collapsed.join(", "));
+    assert!(figure.text().contains(&expected), "{figure}");
     assert_eq!(figure.svg().matches("\none left\n").count(), collapsed.len());
     let text = figure.text();
     assert!(text.contains("0.006 %") && text.contains("16,384"), "{text}");
