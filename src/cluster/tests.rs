@@ -76,8 +76,8 @@ impl BatchSystem for Played {
             return Err(refusal());
         }
         let text = std::fs::read_to_string(script).unwrap();
-        let after = |begin: &str, end: &str| {
-            let rest = &text[text.find(begin).unwrap() + begin.len()..];
+        let after = |start: &str, end: &str| {
+            let rest = &text[text.find(start).unwrap() + start.len()..];
             rest[..rest.find(end).unwrap()].to_owned()
         };
         let name = after("--job-name=", "\n");

@@ -54,7 +54,8 @@ fn spent(epsilon: f64) -> PrivacyCost {
 }
 
 fn result(cells: Vec<CellResult>, seeds: u64) -> Inner {
-    let own = cells.iter().flat_map(|c| &c.runs).filter(|run| run.epsilon.is_some()).count();
+    let private_runs =
+        cells.iter().flat_map(|c| &c.runs).filter(|run| run.epsilon.is_some()).count();
     Inner {
         data: "toys".into(),
         model: "linear".into(),
@@ -66,9 +67,9 @@ fn result(cells: Vec<CellResult>, seeds: u64) -> Inner {
         interrupted: false,
         privacy_cost: GridPrivacyCost {
             delta: Delta(1e-5),
-            runs: own,
+            runs: private_runs,
             open_attempts: 0,
-            own_charges: vec![Event::Gaussian { noise_multiplier: 1.0, count: 1 }; own],
+            own_charges: vec![Event::Gaussian { noise_multiplier: 1.0, count: 1 }; private_runs],
             stated: None,
             own_cost: OnceLock::from(Ok(spent(5.25))),
             other_runs: 0,

@@ -270,14 +270,14 @@ mod tests {
         begin(&ledger, "2", "DP-SGD on toys", &training(2));
         let spending = ledger.set_budget(Epsilon(4.0), Delta(1e-6)).unwrap();
         let view = ledger_in(&store).unwrap();
-        let said = view.to_string();
+        let shown = view.to_string();
         for part in ["2 x DP-SGD on toys", "at delta 1e-6", "epsilon 4", "all 2 runs on record are"]
         {
-            assert!(said.contains(part), "{said}");
+            assert!(shown.contains(part), "{shown}");
         }
-        assert!(said.contains(&RoundedDown(spending.remaining()).to_string()), "{said}");
+        assert!(shown.contains(&RoundedDown(spending.remaining()).to_string()), "{shown}");
         assert_eq!(view.epsilon("abc123"), spending.cost.epsilon);
-        assert!(!said.contains("abc123") && !view.bundle().html.unwrap().contains("abc123"));
+        assert!(!shown.contains("abc123") && !view.bundle().html.unwrap().contains("abc123"));
 
         let path = folder.path().join("out/ledger.json");
         view.export(&path).unwrap();

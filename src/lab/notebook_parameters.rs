@@ -158,13 +158,13 @@ mod tests {
 
     #[test]
     fn other_values_are_refused_with_the_kind_that_is_expected() {
-        for (text, of) in [
+        for (text, result) in [
             ("0.5", parameter("n", 1_i32, "0.5").err()),
             ("-1", parameter("n", 1_usize, "-1").err()),
             ("300", parameter("n", 1_u8, "300").err()),
             ("many", parameter("n", 1_i64, "many").err()),
         ] {
-            let message = of.expect("refused").to_string();
+            let message = result.expect("refused").to_string();
             assert!(
                 message.contains(&format!("n = {text}")) && message.contains("integer"),
                 "{message}"

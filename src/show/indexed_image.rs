@@ -63,11 +63,14 @@ mod tests {
         // A ramp of single pixels, as at the edge of a letter.
         rgb.extend((0..=255u8).flat_map(|grey| [grey, grey, grey]));
         let indexed = IndexedImage::quantise(&rgb).expect("few colours");
-        let of = |at: usize| indexed.palette[usize::from(indexed.pixels[at])];
+        let colour_at = |at: usize| indexed.palette[usize::from(indexed.pixels[at])];
         assert_eq!(indexed.pixels.len(), rgb.len() / 3);
-        assert_eq!((of(0), of(1000), of(1100)), ((255, 255, 255), (254, 254, 254), (0, 0, 0)));
+        assert_eq!(
+            (colour_at(0), colour_at(1000), colour_at(1100)),
+            ((255, 255, 255), (254, 254, 254), (0, 0, 0))
+        );
         for (at, pixel) in rgb.chunks_exact(3).enumerate() {
-            let (red, green, blue) = of(at);
+            let (red, green, blue) = colour_at(at);
             for (value, kept) in pixel.iter().zip([red, green, blue]) {
                 assert!(value.abs_diff(kept) <= TOLERANCE);
             }

@@ -223,8 +223,8 @@ fn a_stored_run_is_shown_with_the_accuracy_on_the_test_part_of_the_present_call(
     // Labels that the model gets all right, or all wrong.
     let test = data.test();
     let predicted = first.model().predict_examples(test)?;
-    let labelled = |of: &dyn Fn(u32) -> u32| {
-        let labels = predicted.iter().map(|&class| of(class)).collect();
+    let labelled = |label_of: &dyn Fn(u32) -> u32| {
+        let labels = predicted.iter().map(|&class| label_of(class)).collect();
         let features = test.features_flat().to_vec();
         let relabelled = data::from_vecs(features, test.shape(), labels, data.classes())?;
         Ok(data.with_test(relabelled.train().clone()))

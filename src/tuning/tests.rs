@@ -56,8 +56,8 @@ fn public_data_are_tuned_on_at_no_cost_with_the_noise_of_the_private_plan() -> R
     let plan = tuned.select(Trials::geometric(3.0), [0.5, 1.0])?.plan(&private)?;
     assert!(plan.epsilon_after(8)?.unwrap() <= 3.0);
     // A part of the private data is not public, whatever the caller says.
-    for own in [private.clone(), private.split(0.6, 1)?] {
-        let error = small().public(&own).run_in(&store, linear, &private).unwrap_err();
+    for public_data in [private.clone(), private.split(0.6, 1)?] {
+        let error = small().public(&public_data).run_in(&store, linear, &private).unwrap_err();
         assert!(error.to_string().contains("a part of them"), "{error}");
     }
     let declared = small().public(&public.split(0.6, 1)?).run_in(&store, linear, &private)?;

@@ -62,11 +62,14 @@ fn epsilon_over_delta_draws_every_accountant_that_answers_at_its_own_values() {
             assert_eq!(series.is_approximate(), accountant.is_approximate(), "{name}");
             assert_eq!(series.points().len(), 33);
             for &(delta, epsilon) in series.points().iter().step_by(8) {
-                let own = accountant.epsilon(&events, Delta(delta)).map(|spent| spent.epsilon);
-                let Ok(own) = own else { continue };
+                let expected = accountant.epsilon(&events, Delta(delta)).map(|spent| spent.epsilon);
+                let Ok(expected) = expected else { continue };
                 // The distribution answers for many deltas at once, perhaps on another grid.
                 let tolerance = if name == "PLD" { 5e-3 } else { 1e-12 };
-                assert!((epsilon - own).abs() <= tolerance * own, "{name} at {delta}: {epsilon}");
+                assert!(
+                    (epsilon - expected).abs() <= tolerance * expected,
+                    "{name} at {delta}: {epsilon}"
+                );
             }
         }
         let svg = chart.svg();
@@ -97,8 +100,8 @@ fn the_delta_of_a_plan_or_of_the_caller_is_marked() -> epsilab::Result<()> {
         assert!(chart.text().contains("at delta = 3e-4"), "{chart}");
         let points = line(&chart, "PLD").points();
         let at = points.iter().find(|point| point.0 == delta.0).expect("a point at this delta");
-        let own = Pld::default().epsilon(&events, delta)?.epsilon;
-        assert!((at.1 - own).abs() < 5e-3 * own, "{} and {own}", at.1);
+        let expected = Pld::default().epsilon(&events, delta)?.epsilon;
+        assert!((at.1 - expected).abs() < 5e-3 * expected, "{} and {expected}", at.1);
     }
     assert!(figures::epsilon_vs_delta(&events)?.text().contains("at delta = 1e-5"));
     Ok(())
@@ -200,8 +203,8 @@ fn the_trade_off_shows_the_bound_and_the_line_of_guessing() {
     let chart = figures::trade_off(&events).unwrap();
     let bound = TradeOff::from_events(&events, NeighbouringRelation::AddOrRemoveOne).unwrap();
     for &(percent, share) in line(&chart, "any attacker").points() {
-        let own = bound.true_positive_rate((percent / 100.0).min(1.0)).unwrap();
-        assert!((share - own).abs() < 1e-9 && share >= percent / 100.0 - 1e-12);
+        let expected = bound.true_positive_rate((percent / 100.0).min(1.0)).unwrap();
+        assert!((share - expected).abs() < 1e-9 && share >= percent / 100.0 - 1e-12);
     }
     assert!(line(&chart, "guessing").points().iter().all(|p| (p.0 / 100.0 - p.1).abs() < 1e-12));
     let text = chart.text();

@@ -312,10 +312,10 @@ fn attempts_that_were_killed_are_part_of_what_a_grid_costs() -> Result<()> {
     let mut noted = Noted::default();
     let build = |seed| models::linear(&data).seed(seed).build();
     let third = grid.run_with_observer(&build, &data, &mut noted)?;
-    let [place, words] = &noted.0[..] else { panic!("{:?}", noted.0) };
+    let [note, words] = &noted.0[..] else { panic!("{:?}", noted.0) };
     let ledgers = home().join("ledger").display().to_string();
-    assert!(place.contains(&ledgers) && place.contains("runs on these data so far"), "{place}");
-    assert!(!place.contains(data.origin()), "{place}");
+    assert!(note.contains(&ledgers) && note.contains("runs on these data so far"), "{note}");
+    assert!(!note.contains(data.origin()), "{note}");
     assert!(words.contains("seed 1: 2 earlier attempts at this run stay charged"), "{words}");
     let all = privacy::epsilon(&ledger.events()?, Delta(1e-5))?.epsilon;
     let expected = format!("costs epsilon {}", epsilab::show::format::eps(all));

@@ -61,30 +61,30 @@ fn a_count_beside_the_sum_is_told_with_the_noise_of_each() {
 
 #[test]
 fn a_guarantee_that_says_little_has_a_caveat() {
-    let said = |epsilon, delta, examples| {
+    let caveats = |epsilon, delta, examples| {
         let facts = GuaranteeFacts { epsilon, delta: Delta(delta), examples, ..facts() };
         let lines = statement(&facts);
         lines.lines().filter(|line| line.starts_with("Caveat: ")).map(str::to_owned).collect()
     };
-    let none: Vec<String> = said(10.0, 1e-5, 60_000);
+    let none: Vec<String> = caveats(10.0, 1e-5, 60_000);
     assert_eq!(none, Vec::<String>::new());
-    let weak: Vec<String> = said(12.3, 1e-5, 60_000);
+    let weak: Vec<String> = caveats(12.3, 1e-5, 60_000);
     assert_eq!(
         weak,
         ["Caveat: epsilon 12.3 is a weak guarantee: an attacker's odds may grow by a factor of \
           e^epsilon."]
     );
     for epsilon in [10_000.0, 1e6] {
-        let nothing: Vec<String> = said(epsilon, 1e-5, 60_000);
+        let nothing: Vec<String> = caveats(epsilon, 1e-5, 60_000);
         assert!(nothing.len() == 1 && nothing[0].contains("promises nothing"), "{nothing:?}");
     }
-    let both: Vec<String> = said(12.3, 0.01, 100);
+    let both: Vec<String> = caveats(12.3, 0.01, 100);
     assert!(both.len() == 2 && both[1].contains("delta 0.01 is not below 1 / 100"), "{both:?}");
-    assert!(said(3.0, 0.0099, 100).is_empty());
+    assert!(caveats(3.0, 0.0099, 100).is_empty());
     // Without a guarantee there is nothing to qualify.
     let none = Badge::NoGuarantee("training used raw gradients".into());
-    let said = statement(&GuaranteeFacts { epsilon: 1e6, badge: none, ..facts() });
-    assert!(!said.contains("Caveat"), "{said}");
+    let caveats = statement(&GuaranteeFacts { epsilon: 1e6, badge: none, ..facts() });
+    assert!(!caveats.contains("Caveat"), "{caveats}");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn no_more_noise_is_claimed_than_there_was() {
 }
 
 /// Returns the sentence on the mechanism, up to the accountant.
-fn how_said(neighbouring: NeighbouringRelation, events: Vec<Event>) -> String {
+fn mechanism_text(neighbouring: NeighbouringRelation, events: Vec<Event>) -> String {
     let text = statement(&GuaranteeFacts {
         neighbouring,
         events,
@@ -136,7 +136,7 @@ fn every_sampler_has_its_own_words() {
         ),
     ];
     for (event, expected) in cases {
-        let text = how_said(NeighbouringRelation::ZeroOutOne, vec![event]);
+        let text = mechanism_text(NeighbouringRelation::ZeroOutOne, vec![event]);
         assert_eq!(text, format!("{expected}{CLIPPED}"));
     }
 }
@@ -144,11 +144,11 @@ fn every_sampler_has_its_own_words() {
 #[test]
 fn a_schedule_is_told_as_one_kind_of_step_with_its_least_and_most_noise() {
     let events = (0..100).map(|i| poisson(2.0 - 0.01 * f64::from(i), 10)).collect();
-    let text = how_said(NeighbouringRelation::AddOrRemoveOne, events);
+    let text = mechanism_text(NeighbouringRelation::AddOrRemoveOne, events);
     assert!(text.starts_with("How: 1,000 steps with Poisson sampling at"), "{text}");
     assert!(text.contains("noise with between 1.01 and 2 times that norm"), "{text}");
     let events = vec![poisson(1.5, 10), Event::Gaussian { noise_multiplier: 1.5, count: 2 }];
-    let text = how_said(NeighbouringRelation::AddOrRemoveOne, events);
+    let text = mechanism_text(NeighbouringRelation::AddOrRemoveOne, events);
     assert!(text.contains("0.03413; then 2 steps on all examples. In each"), "{text}");
 }
 
@@ -164,7 +164,7 @@ fn every_neighbouring_relation_is_explained_beside_the_claim() {
     assert!(
         zeroed.contains("(neighbours: zero out one: its place stays, its gradient counts as zero)")
     );
-    let text = how_said(NeighbouringRelation::ReplaceOne, vec![poisson(1.5, 1)]);
+    let text = mechanism_text(NeighbouringRelation::ReplaceOne, vec![poisson(1.5, 1)]);
     assert!(
         text.ends_with(
             "to the sum. Replacing an example can move that sum by twice the norm; epsilon \
@@ -172,7 +172,9 @@ fn every_neighbouring_relation_is_explained_beside_the_claim() {
         ),
         "{text}"
     );
-    assert!(!how_said(NeighbouringRelation::ZeroOutOne, vec![poisson(1.5, 1)]).contains("twice"));
+    assert!(
+        !mechanism_text(NeighbouringRelation::ZeroOutOne, vec![poisson(1.5, 1)]).contains("twice")
+    );
 }
 
 #[test]
@@ -194,7 +196,7 @@ fn a_known_bound_from_below_is_said_rounded_down() {
 #[test]
 fn an_unaccountable_release_is_told_as_it_is() {
     let events = vec![Event::Unaccountable { why: "raw gradients".into() }];
-    let text = how_said(NeighbouringRelation::AddOrRemoveOne, events);
+    let text = mechanism_text(NeighbouringRelation::AddOrRemoveOne, events);
     assert_eq!(text, "What was released: a release without a guarantee (raw gradients).");
 }
 

@@ -100,7 +100,7 @@ mod tests {
         use std::time::{Duration, Instant};
 
         let mut child = std::process::Command::new("sleep").arg("10").spawn().unwrap();
-        let (own, childs) = (tree(std::process::id()), tree(child.id()));
+        let (own_tree, childs) = (tree(std::process::id()), tree(child.id()));
         // A process that has just begun has hardly any memory yet.
         let deadline = Instant::now() + Duration::from_secs(5);
         let mut memory = process_tree_mb(child.id());
@@ -110,7 +110,7 @@ mod tests {
         }
         let _ = child.kill();
         let _ = child.wait();
-        assert!(own.contains(&child.id()), "{own:?}");
+        assert!(own_tree.contains(&child.id()), "{own_tree:?}");
         assert_eq!(childs, [child.id()]);
         assert!(memory.is_some_and(|mb| mb > 0.1), "{memory:?}");
         assert_eq!(process_tree_mb(u32::MAX), None);

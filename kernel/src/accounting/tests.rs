@@ -182,11 +182,12 @@ fn a_schedule_composes_every_step_of_the_run() {
     let line = "--sampling-rate 0.0010666666666666667 --noise-multiplier 1 --delta 1e-5 \
                 --accountant rdp";
     for (schedule, expected) in [("linear:0.99", 4.120_142), ("step:0.99:10", 1.930_276)] {
-        let by = |length: &str| epsilon_json(&format!("{line} --schedule {schedule} {length}"));
-        let epochs = by("--epochs 100");
+        let epsilon =
+            |length: &str| epsilon_json(&format!("{line} --schedule {schedule} {length}"));
+        let epochs = epsilon("--epochs 100");
         close(&epochs["epsilon"], expected, 5e-4);
         assert!(epochs["epsilon"].as_f64().unwrap() < expected, "{epochs}");
-        assert_eq!(epochs, by("--steps 93750"));
+        assert_eq!(epochs, epsilon("--steps 93750"));
     }
     let words = epsilon_line(&format!("{line} --epochs 100 --schedule linear:0.99")).unwrap();
     assert!(words.contains("93750 steps with Gaussian noise"), "{words}");

@@ -281,8 +281,8 @@ mod tests {
         assert!(rest.write("efää"), "the limit is in the middle of a character");
         assert!(!rest.write("more"), "said once");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "abcdef");
-        let place = rest.location_text();
-        assert!(place.starts_with("only 0 kB more could be kept, in "), "{place}");
+        let location = rest.location_text();
+        assert!(location.starts_with("only 0 kB more could be kept, in "), "{location}");
         assert_eq!([999_999, 1 << 30].map(format_size), ["999 kB", "1073.7 MB"]);
     }
 

@@ -33,22 +33,22 @@ fn commands_of_the_lab_are_answered_and_unknown_ones_suggest() {
     kernel
         .run_ok("use epsilab::prelude::*;\nlet list = vec![1u8, 2]; let name = \"ä\".to_string();");
     kernel.run_ok("let data = data::glyphs_with(20, 5, 1)?;");
-    let said = |kernel: &mut Session, code: &str| kernel.run_ok(code).stream("stdout");
-    let help = said(&mut kernel, ":help");
+    let stdout = |kernel: &mut Session, code: &str| kernel.run_ok(code).stream("stdout");
+    let help = stdout(&mut kernel, ":help");
     assert!(help.contains(":ledger") && help.contains(":dep"), "{help}");
-    let vars = said(&mut kernel, ":vars");
+    let vars = stdout(&mut kernel, ":vars");
     let lines: Vec<&str> = vars.lines().collect();
     assert!(lines[0].starts_with("data") && lines[0].contains("20 training"), "{vars}");
     assert!(lines[1].contains("Vec<u8>") && lines[1].ends_with("2 elements, 2 bytes"), "{vars}");
     assert!(lines[2].starts_with("name") && lines[2].ends_with("2 bytes"), "{vars}");
     assert_eq!(kernel.run_ok("list.len()").result(), "2", "variables are kept");
     let timed =
-        said(&mut kernel, ":time\nstd::thread::sleep(std::time::Duration::from_millis(300));");
+        stdout(&mut kernel, ":time\nstd::thread::sleep(std::time::Duration::from_millis(300));");
     let times: Vec<&str> = timed.split(" s").collect();
     assert!(times[0].starts_with("compiled in ") && times.last() == Some(&"\n"), "{timed}");
     let ran = times[1].strip_prefix(", ran in ").and_then(|ran| ran.parse::<f64>().ok());
     assert!(ran >= Some(0.3), "{timed}");
-    assert_eq!(said(&mut kernel, ":device"), "cpu\n");
+    assert_eq!(stdout(&mut kernel, ":device"), "cpu\n");
     data_sets_are_listed_with_their_folders(&mut kernel);
     for code in [":ledger", ":runs"] {
         let ran = kernel.run_ok(code);
@@ -505,7 +505,7 @@ fn interrupts_stop_a_cell_first_by_signal_then_by_force() {
     let calls: String = (0..600).map(|i| format!("f{i}(1.0).len() + ")).collect();
     let id = kernel.send(&format!("{functions} let total = {calls} 0;"));
     kernel.listen(&id, |kind, _| kind == "execute_input");
-    let is_compiler = |of: u32| name(of).is_some_and(|name| name == "rustc");
+    let is_compiler = |process: u32| name(process).is_some_and(|name| name == "rustc");
     wait_until("a compiler", || {
         !cfg!(target_os = "linux") || family(kernel.child.id()).into_iter().any(is_compiler)
     });

@@ -120,10 +120,10 @@ fn accountants_schedules_and_files_of_events_are_reached_from_the_command_line()
 #[test]
 fn a_bundle_for_an_older_glibc_names_what_links_it() {
     let dir = folder();
-    let asked = lab(&["bundle", "--glibc", "2.5"]).arg(dir.path()).env("PATH", "").output();
-    let asked = asked.expect("the program starts");
-    let err = text(&asked.stderr);
-    assert_eq!(asked.status.code(), Some(1), "{err}");
+    let bundle = lab(&["bundle", "--glibc", "2.5"]).arg(dir.path()).env("PATH", "").output();
+    let bundle = bundle.expect("the program starts");
+    let err = text(&bundle.stderr);
+    assert_eq!(bundle.status.code(), Some(1), "{err}");
     assert!(err.contains("pip install cargo-zigbuild"), "{err}");
     let wrong = output(&["bundle", "--glibc", "new", "x"]);
     assert_eq!(wrong.status.code(), Some(2));
@@ -210,12 +210,12 @@ fn a_kernelspec_is_installed_listed_and_removed() {
     let ours = listed.as_array().into_iter().flatten().find(|s| s["name"] == "epsilab-test");
     assert_eq!(ours.expect("listed")["binary_exists"], true);
 
-    let stranger = folder.path().join("share/jupyter/kernels/stranger");
-    std::fs::create_dir_all(&stranger).expect("made");
-    std::fs::write(stranger.join("kernel.json"), "{\"argv\": [\"x\"]}").expect("written");
+    let foreign = folder.path().join("share/jupyter/kernels/stranger");
+    std::fs::create_dir_all(&foreign).expect("made");
+    std::fs::write(foreign.join("kernel.json"), "{\"argv\": [\"x\"]}").expect("written");
     refused(&["uninstall", "--prefix", &prefix, "--name", "stranger"], "not ours");
     refused(&["install", "--prefix", &prefix, "--name", "stranger"], "another kernel");
-    assert!(stranger.join("kernel.json").is_file());
+    assert!(foreign.join("kernel.json").is_file());
 
     let remove = output(&["uninstall", "--prefix", &prefix, "--name", "epsilab-test"]);
     assert!(remove.status.success() && !dir.exists(), "{}", text(&remove.stderr));

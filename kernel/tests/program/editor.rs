@@ -30,8 +30,8 @@ fn errors_name_the_line_and_what_to_do() {
     let thread = "let h = std::thread::spawn(|| { println!(\"{}\", keep.len()); });\n\
                   h.join().unwrap();";
     explained(thread, &["`move ||`", "`let keep = keep.clone();`"], &["E0505"]);
-    let own = format!("let keep = vec![1];\n{thread}");
-    explained(&own, &["E0373", "`move ||`"], &[]);
+    let commented = format!("let keep = vec![1];\n{thread}");
+    explained(&commented, &["E0373", "`move ||`"], &[]);
     explained("use rand::Rng;", &["line 1", "1 | use rand::Rng;", "`:dep rand = \"*\"`"], &[]);
     explained("let g = grid::Grid::new();", &["`use epsilab::grid;`"], &[":dep"]);
     explained("if keep.len() = 1 {}", &["`==`"], &[]);

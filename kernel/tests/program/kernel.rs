@@ -163,8 +163,8 @@ fn printed_text_is_published() {
 }
 
 /// Kind and text of each output, in order. Messages of one stream in a row are joined.
-fn story(ran: &Ran) -> Vec<(String, String)> {
-    let mut traceback: Vec<(String, String)> = Vec::new();
+fn output_sequence(ran: &Ran) -> Vec<(String, String)> {
+    let mut sequence: Vec<(String, String)> = Vec::new();
     for (kind, content) in &ran.outputs {
         let (kind, text) = match kind.as_str() {
             "stream" => (content["name"].as_str(), content["text"].as_str()),
@@ -174,25 +174,26 @@ fn story(ran: &Ran) -> Vec<(String, String)> {
             _ => continue,
         };
         let (kind, text) = (kind.unwrap_or_default(), text.unwrap_or_default());
-        match traceback.last_mut() {
-            Some((last, so_far)) if last == kind && kind != "shown" => so_far.push_str(text),
-            _ => traceback.push((kind.into(), text.into())),
+        match sequence.last_mut() {
+            Some((last, collected)) if last == kind && kind != "shown" => collected.push_str(text),
+            _ => sequence.push((kind.into(), text.into())),
         }
     }
-    traceback
+    sequence
 }
 
 #[test]
 fn output_keeps_the_order_of_the_program() {
     let kernel = &mut session();
-    let told =
-        |kernel: &mut Client, code: &str| -> Vec<(String, String)> { story(&kernel.run_ok(code)) };
+    let check_sequence = |kernel: &mut Client, code: &str| -> Vec<(String, String)> {
+        output_sequence(&kernel.run_ok(code))
+    };
     let expected = |pieces: &[(&str, &str)]| -> Vec<(String, String)> {
         pieces.iter().map(|(kind, text)| ((*kind).to_owned(), (*text).to_owned())).collect()
     };
     for _ in 0..3 {
         assert_eq!(
-            told(
+            check_sequence(
                 kernel,
                 "println!(\"first\"); epsilab::lab::ledger()?.show(); println!(\"last\"); 7"
             )
@@ -202,7 +203,7 @@ fn output_keeps_the_order_of_the_program() {
             ["stdout", "shown", "stdout", "shown"]
         );
         assert_eq!(
-            told(
+            check_sequence(
                 kernel,
                 "println!(\"1\"); eprintln!(\"2\"); print!(\"3\"); eprint!(\"4\"); println!(\"5\"); 6"
             ),
@@ -216,15 +217,16 @@ fn output_keeps_the_order_of_the_program() {
             ])
         );
         let ran = kernel.run("eprintln!(\"a\"); println!(\"b\"); Err(\"failed\")?;");
-        assert_eq!(story(&ran), expected(&[("stderr", "a\n"), ("stdout", "b\n")]));
+        assert_eq!(output_sequence(&ran), expected(&[("stderr", "a\n"), ("stdout", "b\n")]));
         assert_eq!(ran.error().2, "Error: failed");
     }
     // What is printed without a line break stands before the figure, too.
-    let ran = told(kernel, "print!(\"no end\"); epsilab::lab::device()?");
+    let ran = check_sequence(kernel, "print!(\"no end\"); epsilab::lab::device()?");
     assert_eq!(ran[0], ("stdout".into(), "no end".into()));
     assert_eq!(ran[1].0, "shown");
     // `dbg!` keeps temporaries in its argument alive.
-    let ran = told(kernel, "let n = dbg!(&String::from(\"ab\")).len(); println!(\"{n}\");");
+    let ran =
+        check_sequence(kernel, "let n = dbg!(&String::from(\"ab\")).len(); println!(\"{n}\");");
     assert_eq!((ran[0].0.as_str(), ran[1].1.as_str()), ("stderr", "2\n"));
 }
 

@@ -69,7 +69,7 @@ fn a_session(cells: u32, crash: u32) {
     let after = memory(&family(kernel.child.id()));
     eprintln!("{cells} cells: {before:.0} MiB, then {after:.0} MiB");
     assert!(after - before < GROWTH, "{before} MiB, then {after} MiB");
-    let is_zombie = |of: &u32| state(*of) == Some('Z');
+    let is_zombie = |process: &u32| state(*process) == Some('Z');
     wait_until("no zombies", || !family(kernel.child.id()).iter().any(is_zombie));
     kernel.shut_down();
 }

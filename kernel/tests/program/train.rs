@@ -84,14 +84,15 @@ fn a_private_run_is_one_line_whose_epsilon_is_that_of_the_accountant() {
     let examples = preview.lines().find(|line| line.contains("training examples"));
     let examples = examples.and_then(|line| line.split_whitespace().last()).expect("a number");
     let rate = (100.0 / examples.parse::<f64>().expect("a number")).to_string();
-    let asked = [
+    let expected = [
         ["epsilon", "--sampling-rate", &rate],
         ["--noise-multiplier", "1.1", "--steps"],
         ["3", "--delta", "1e-4"],
     ];
-    let asked = one_line(&run(home.path(), &[&asked.concat()[..], &["--json"]].concat()));
-    let (spent, asked) = (json["epsilon"].as_f64().unwrap(), asked["epsilon"].as_f64().unwrap());
-    assert!((spent - asked).abs() < 1e-9, "{spent} {asked}");
+    let expected = one_line(&run(home.path(), &[&expected.concat()[..], &["--json"]].concat()));
+    let (spent, expected) =
+        (json["epsilon"].as_f64().unwrap(), expected["epsilon"].as_f64().unwrap());
+    assert!((spent - expected).abs() < 1e-9, "{spent} {expected}");
 
     assert_eq!(charges(home.path()).lines().count(), 2, "planned and spent");
 
@@ -295,9 +296,9 @@ fn disjoint_batches_release_an_epoch_once_under_the_relation_that_is_named() {
     let relations = [("zero-out", "zero_out_one", "1.1"), ("replace-one", "replace_one", "0.55")];
     for (relation, expected, sigma) in relations {
         let run = trained(relation);
-        let (spent, asked) = (epsilon(&run), gaussian(sigma));
+        let (spent, composed) = (epsilon(&run), gaussian(sigma));
         assert_eq!(one_line(&run)["neighbouring"], expected);
-        assert!((spent / asked - 1.0).abs() < 1e-3, "{relation}: {spent} {asked}");
+        assert!((spent / composed - 1.0).abs() < 1e-3, "{relation}: {spent} {composed}");
     }
     // The ledger's event holds for both relations.
     assert_eq!(charges(home.path()).matches("shuffled_epochs").count(), 4);

@@ -91,9 +91,9 @@ fn the_time_of_waiting_is_counted() {
         std::thread::sleep(Duration::from_millis(20));
         drop(go);
     });
-    let asked = Instant::now();
+    let start = Instant::now();
     drop(chunks.next());
-    let longest = asked.elapsed();
+    let longest = start.elapsed();
     late.join().unwrap();
     let waited = reader.wait_time() - before;
     assert!((Duration::from_millis(20)..=longest).contains(&waited), "{waited:?} of {longest:?}");

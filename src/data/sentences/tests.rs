@@ -37,8 +37,8 @@ fn reading_in_order(text: &str) -> usize {
         half = &text[..at];
     }
     let votes: Vec<usize> = half.split(' ').filter_map(topic_of).collect();
-    let of = |topic: usize| votes.iter().filter(|&&vote| vote == topic).count();
-    (0..TOPICS.len()).rev().max_by_key(|&topic| of(topic)).unwrap()
+    let votes_for = |topic: usize| votes.iter().filter(|&&vote| vote == topic).count();
+    (0..TOPICS.len()).rev().max_by_key(|&topic| votes_for(topic)).unwrap()
 }
 
 fn topic_of(word: &str) -> Option<usize> {

@@ -86,8 +86,9 @@ fn the_sum_is_divided_by_the_expected_batch_size_not_by_the_drawn_one() {
     let sum = TapExecutor::default().clipped_sum(model.network(), &batch, &rule).unwrap().sum;
     let mut mechanism = mechanism(1.0, 1e-9, 10);
     let released = mechanism.release(model.network(), &batch, None).unwrap().gradient;
-    let close =
-        |by: f64| flat(&sum).iter().zip(flat(&released)).all(|(s, r)| (s / by - r).abs() < 1e-6);
+    let close = |divisor: f64| {
+        flat(&sum).iter().zip(flat(&released)).all(|(s, r)| (s / divisor - r).abs() < 1e-6)
+    };
     assert!(close(10.0));
     assert!(!close(40.0), "the drawn size must not be the divisor");
 }

@@ -95,10 +95,10 @@ fn a_mask_made_before_counts_towards_the_target_and_must_be_on_record() -> Resul
     let ledger = open_ledger(&home().join("ledger").join(format!("{}.jsonl", data.origin())))?;
     assert_eq!(ledger.events()?, plan.releases_after(4), "mask and run, each charged once");
     // In a ledger that does not know the mask it would not be counted.
-    let stranger = open_ledger(&ledger_file("stranger", &data))?;
-    let error = fit("x", &plan, &model, &data, &stranger, &mut NoopObserver).unwrap_err();
+    let other_ledger = open_ledger(&ledger_file("stranger", &data))?;
+    let error = fit("x", &plan, &model, &data, &other_ledger, &mut NoopObserver).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Ledger, "{error}");
-    assert!(stranger.events()?.is_empty());
+    assert!(other_ledger.events()?.is_empty());
     Ok(())
 }
 

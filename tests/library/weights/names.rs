@@ -263,10 +263,10 @@ fn names_can_be_given_as_pairs_or_as_a_function() -> Done {
     let error = model.load_weights(&file, &twice.leave_in_file("fc2.bias")).unwrap_err();
     assert_says(&error, ErrorKind::Model, &["fc1.bias", "needs [3]"]);
     // The lab's own names and axes.
-    let own = temporary("own.safetensors");
-    model.save(&own)?;
+    let native = temporary("own.safetensors");
+    model.save(&native)?;
     let other = models::mlp(&data, &[2]).seed(2).build()?;
-    let loaded = other.load_weights(&own, &WeightLayout::native())?.model();
+    let loaded = other.load_weights(&native, &WeightLayout::native())?.model();
     assert_eq!(values(&loaded), values(&model));
     Ok(())
 }

@@ -136,8 +136,11 @@ fn what_is_not_covered_says_so_and_nothing_else_does() {
     assert!(!says(&saliency(&free_mask).unwrap()) && !says(&kept(&free_mask)));
     assert!(!says(&tiles(&free_mask, None).unwrap()));
     assert!(!says(&overlap(&[("a", &free_mask), ("b", &free_mask)]).unwrap()));
-    let own = Mask::new(free_mask.tensors().to_vec()).unwrap();
-    assert!(!says(&mask(&own)) && mask(&own).text().contains("Costs nothing if it was chosen"));
+    let user_mask = Mask::new(free_mask.tensors().to_vec()).unwrap();
+    assert!(
+        !says(&mask(&user_mask))
+            && mask(&user_mask).text().contains("Costs nothing if it was chosen")
+    );
     let chart = overlap_over_epsilon(&[(1.0, 0.3)], 0.2);
     assert!(chart.svg().contains(NOT_COVERED) && chart.text().contains(NOT_COVERED));
 }
