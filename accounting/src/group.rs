@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn it_grows_with_the_group_and_one_row_is_the_guarantee_itself() -> Result<()> {
+    fn group_epsilon_grows_with_the_group_and_equals_epsilon_for_one_row() -> Result<()> {
         let (events, delta) = ([Event::poisson(0.01, 1.5, 500)], Delta(1e-6));
         let headline = TightestAccountant::new();
         let single = headline.epsilon(&events, delta)?.epsilon;

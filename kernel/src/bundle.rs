@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_does_not_run_is_an_error_with_what_it_said() {
+    fn a_program_that_does_not_run_here_is_refused() {
         let dir = tempfile::tempdir().expect("temp");
         let missing = query_version(&dir.path().join("none")).expect_err("no program").to_string();
         assert!(missing.contains("does not run here"), "{missing}");

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn names_nobody_knows_are_refused_with_those_there_are() {
+    fn unknown_names_are_refused_with_the_known_ones() {
         let refused =
             |name: &str| lookup("--data", name, &DATASETS).unwrap_err().advice().to_owned();
         assert!(refused("glyph").contains("glyphs, patterns"));

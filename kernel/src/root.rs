@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_refusal_says_what_to_type() {
+    fn the_refusal_has_the_command_to_type() {
         let args = JupyterArgs { no_browser: true, jupyter_args: words(&["--port", "9999"]) };
         let command = program::command("--no-browser -- --port 9999 --allow-root");
         assert!(refusal(&args).advice().contains(&format!("`{command}`")));

@@ -91,7 +91,7 @@ fn of(inner: Inner) -> GridResult {
 }
 
 #[test]
-fn cells_say_mean_spread_and_the_largest_epsilon() {
+fn cells_display_mean_spread_and_the_largest_epsilon() {
     let result = of(two_cells());
     let first = &result.cells()[0];
     assert!((first.mean().unwrap() - 0.91).abs() < 1e-12);
@@ -266,7 +266,7 @@ fn costs_are_those_of_all_runs_together_and_choosing_is_not_free() {
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn missing_runs_are_listed() {
     let mut inner = two_cells();
     inner.cells[1].runs.pop();
     inner.cells[1].errors.push("seed 1: the disk\n  what to do: look".into());

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_view_counts_every_run_and_says_what_is_left() {
+    fn the_view_counts_every_run_and_has_the_remaining_budget() {
         let (folder, store, ledger) = project();
         let training = |count| Event::Gaussian { noise_multiplier: 5.0, count };
         begin(&ledger, "1", "DP-SGD on toys", &training(1));
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_was_stopped_says_on_what_condition_its_charge_holds() {
+    fn the_charge_of_a_stopped_run_is_shown_with_its_condition() {
         let (_folder, store, ledger) = project();
         let training = |count| Event::Gaussian { noise_multiplier: 5.0, count };
         begin(&ledger, "1", "DP-SGD on toys", &training(9));
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_total_that_nobody_can_compute_is_said_in_its_row() {
+    fn a_total_that_no_accountant_computes_is_unknown_in_its_row() {
         let (_folder, store, ledger) = project();
         begin(&ledger, "1", "baseline on toys", &Event::Unaccountable { why: "raw".into() });
         // Noise so small that its epsilon is beyond all floating-point numbers.

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_occurs_many_times_is_told_to_the_owner_only() -> Result<()> {
+    fn a_repeated_row_is_shown_to_the_owner_only() -> Result<()> {
         let with_copies = |copies: usize| {
             let x = (0..200).map(|i| if i < copies { 0.5 } else { i as f32 }).collect();
             from_vecs(x, &[1], vec![0; 200], 2)

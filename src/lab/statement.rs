@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn quantile_clipping_tells_the_noise_of_sum_and_count() -> Result<()> {
+    fn quantile_clipping_states_the_noise_of_sum_and_count() -> Result<()> {
         let text = text(|data| {
             let method = QuantileDpSgd::new().noise_multiplier(2.0).count_noise(1.5);
             method.batch_size(20).steps(2).plan(data)

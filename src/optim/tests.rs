@@ -247,7 +247,7 @@ fn on_a_device_selected_coordinates_go_where_they_go_on_the_host() {
 }
 
 #[test]
-fn untouched_coordinates_keep_their_bits_whatever_the_gradient_says() {
+fn untouched_coordinates_keep_their_bits_whatever_the_gradient() {
     // No release has a gradient there, but the mask must hold whatever comes.
     let model = model();
     let network = model.network().with_values(|path| {

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn photographs_have_no_palette_and_nothing_has_an_empty_one() {
+    fn many_colours_have_no_palette_and_an_empty_image_has_an_empty_one() {
         let all =
             (0..729u16).flat_map(|i| [i % 9, i / 9 % 9, i / 81].map(|level| 28 * level as u8));
         assert!(IndexedImage::quantise(&all.collect::<Vec<_>>()).is_none());

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_says_how_far_the_run_is_and_what_it_cost() {
+    fn the_line_has_progress_and_cost_of_the_run() {
         assert_eq!(
             run_summary_line(&curve()),
             "step 120 of 879  loss 0.41  accuracy 93.1 %  epsilon 1.92 of 3"
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_says_step_time_and_time_left() {
+    fn a_chart_shows_step_time_and_remaining_time() {
         let mut run = RunSnapshot { seconds: Some(30.0), ..curve() };
         let text = "step 120 of 879, 30 s elapsed, 4.0 steps/s, about 3 min 10 s left";
         assert!(run_chart("r", &run).svg().contains(text), "{}", run_chart("r", &run));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_shown_again_says_when_it_was_trained() {
+    fn a_run_that_is_shown_again_has_the_time_of_its_training() {
         let again = RunSnapshot { trained_on: Some("2026-11-21".into()), ended: true, ..curve() };
         let chart = run_chart("r", &again);
         for form in [chart.svg(), chart.text()] {
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_private_run_has_accuracy_and_epsilon_but_no_loss() {
+    fn the_redacted_chart_of_a_private_run_has_accuracy_and_epsilon_but_no_loss() {
         let covered = RunSnapshot { coverage: Coverage::TestPart, ..curve() };
         let whole = run_bundle("r", &covered, true);
         assert_eq!(whole.coverage, Coverage::NotCovered);

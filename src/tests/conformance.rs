@@ -245,7 +245,7 @@ fn parameters(run: &Run) -> Vec<Vec<f32>> {
 }
 
 #[test]
-fn runs_are_charged_stored_shown_again_and_say_what_they_guarantee() -> Result<()> {
+fn runs_are_charged_stored_shown_again_and_have_a_statement() -> Result<()> {
     let data = small();
     for plan in plans(&data, true).into_iter().chain(plans(&data, false)) {
         let folder = tempfile::tempdir().unwrap();
@@ -296,7 +296,7 @@ fn a_plan_for_a_population_is_that_for_data_of_its_size() -> Result<()> {
 }
 
 #[test]
-fn what_happens_after_the_release_and_what_is_public_costs_nothing() -> Result<()> {
+fn post_processing_and_public_data_cost_nothing() -> Result<()> {
     let data = small();
     for mut method in enrolled() {
         let plain = method.plan(&data)?;

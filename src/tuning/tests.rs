@@ -89,7 +89,7 @@ fn on_private_data_no_epsilon_covers_the_choice() -> Result<()> {
 }
 
 #[test]
-fn the_steps_choose_as_the_procedure_says() -> Result<()> {
+fn the_steps_choose_as_the_procedure_specifies() -> Result<()> {
     let (_folder, store) = store();
     let data = data::glyphs_with(400, 100, 64)?;
     let tuned = small().run_in(&store, linear, &data)?;
@@ -143,7 +143,7 @@ fn noise_is_secret_unless_the_method_has_a_seed() -> Result<()> {
 }
 
 #[test]
-fn what_can_not_be_tuned_is_refused() -> Result<()> {
+fn invalid_tuning_is_refused() -> Result<()> {
     let (_folder, store) = store();
     let data = data::glyphs_with(400, 50, 65)?;
     let error = |tuning: Tuning<DpSgd>| {

@@ -38,7 +38,7 @@ fn assert_reported(chart: &Chart, delta: Delta, event_at: impl Fn(f64) -> Event)
 }
 
 #[test]
-fn epsilon_over_delta_draws_every_accountant_that_answers_at_its_own_values() {
+fn epsilon_over_delta_draws_the_values_of_every_accountant_that_supports_the_events() {
     let unsampled = Event::Gaussian { noise_multiplier: 4.0, count: 10 };
     for events in [[training(1.0, 1000)], [unsampled]] {
         let chart = figures::epsilon_vs_delta(&events).unwrap();
@@ -108,7 +108,7 @@ fn the_delta_of_a_plan_or_of_the_caller_is_marked() -> epsilab::Result<()> {
 }
 
 #[test]
-fn curves_of_releases_without_sampling_coincide_and_say_so() {
+fn coinciding_curves_of_releases_without_sampling_have_a_note() {
     let chart = figures::epsilon_vs_delta(&[Event::Gaussian { noise_multiplier: 4.0, count: 10 }]);
     let chart = chart.unwrap();
     assert_eq!(line(&chart, "GDP").name(), "GDP, exact (within 1 % of PLD)");
@@ -157,7 +157,7 @@ fn a_run_that_ends_without_a_guarantee_ends_at_infinity() {
 }
 
 #[test]
-fn the_figures_of_settings_show_what_the_accountants_say() {
+fn the_figures_of_settings_show_the_values_of_the_accountants() {
     let noise = NoiseMultiplier(1.0);
     let poisson = |sampling_rate: f64, noise_multiplier: f64, steps: f64| Event::PoissonGaussian {
         sampling_rate,
@@ -220,7 +220,7 @@ fn the_trade_off_shows_the_bound_and_the_line_of_guessing() {
 }
 
 #[test]
-fn the_table_says_what_each_accountant_knows() {
+fn the_table_describes_each_accountant() {
     let events = [training(1.0, 1000)];
     let table = figures::accountant_comparison(&events, DELTA).unwrap().text();
     let row = |name: &str| {
@@ -238,7 +238,7 @@ fn the_table_says_what_each_accountant_knows() {
 }
 
 #[test]
-fn what_cannot_be_drawn_is_a_typed_error() {
+fn events_without_an_epsilon_are_an_accounting_error() {
     let open = [Event::Unaccountable { why: "raw gradients".into() }];
     let noise = NoiseMultiplier(1.0);
     for error in [

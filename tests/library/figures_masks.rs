@@ -61,7 +61,7 @@ fn figures_of_a_residual_network_stay_small_and_list_every_tensor() -> Result<()
 }
 
 #[test]
-fn what_a_cell_shows_of_a_mask_is_its_scores_or_what_it_keeps() -> Result<()> {
+fn a_mask_is_displayed_with_its_scores_or_with_what_it_keeps() -> Result<()> {
     let data = data::glyphs_with(2, 0, 1)?;
     let model = models::papernot_cnn(&data).seed(1).build()?;
     let scored = MagnitudeMask::keep(0.3).mask(&model)?;

@@ -325,7 +325,7 @@ fn attempts_that_were_killed_are_part_of_what_a_grid_costs() -> Result<()> {
 }
 
 #[test]
-fn what_others_are_given_names_neither_runs_nor_data() -> Result<()> {
+fn files_for_others_name_neither_runs_nor_data() -> Result<()> {
     if process::alone(this_test!()) {
         return Ok(());
     }

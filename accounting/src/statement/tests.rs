@@ -50,7 +50,7 @@ fn the_statement_reads_word_for_word() {
 }
 
 #[test]
-fn a_count_beside_the_sum_is_told_with_the_noise_of_each() {
+fn the_statement_has_the_noise_of_the_sum_and_of_the_count() {
     let text = statement(&GuaranteeFacts { count_noise: Some(2.2), ..facts() });
     // (1.72^-2 - 4.4^-2)^(-1/2) = 1.8687
     assert!(text.contains("noise with 1.868 times that norm"), "{text}");
@@ -142,7 +142,7 @@ fn every_sampler_has_its_own_words() {
 }
 
 #[test]
-fn a_schedule_is_told_as_one_kind_of_step_with_its_least_and_most_noise() {
+fn a_schedule_is_stated_as_one_kind_of_step_with_its_range_of_noise() {
     let events = (0..100).map(|i| poisson(2.0 - 0.01 * f64::from(i), 10)).collect();
     let text = mechanism_text(NeighbouringRelation::AddOrRemoveOne, events);
     assert!(text.starts_with("How: 1,000 steps with Poisson sampling at"), "{text}");
@@ -178,7 +178,7 @@ fn every_neighbouring_relation_is_explained_beside_the_claim() {
 }
 
 #[test]
-fn a_known_bound_from_below_is_said_rounded_down() {
+fn a_known_lower_bound_is_stated_rounded_down() {
     let known = GuaranteeFacts { accountant: "pld".into(), lower_bound: Some(2.989_99), ..facts() };
     let text = statement(&known);
     assert!(
@@ -194,7 +194,7 @@ fn a_known_bound_from_below_is_said_rounded_down() {
 }
 
 #[test]
-fn an_unaccountable_release_is_told_as_it_is() {
+fn an_unaccountable_release_is_stated_without_a_guarantee() {
     let events = vec![Event::Unaccountable { why: "raw gradients".into() }];
     let text = mechanism_text(NeighbouringRelation::AddOrRemoveOne, events);
     assert_eq!(text, "What was released: a release without a guarantee (raw gradients).");

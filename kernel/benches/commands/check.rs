@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_sum_and_a_number_that_is_none_are_told() {
+    fn wrong_and_non_finite_sums_are_detected() {
         assert!(relative(&[1.0, 2.01], &[1.0, 2.0], 0.0) > NORM_TOLERANCE);
         assert!(relative(&[1.0, 2.0001], &[1.0, 2.0], 0.0) < NORM_TOLERANCE);
         assert!(worst([0.0, relative(&[f32::NAN], &[1.0], 0.0), 0.0].into_iter()).is_infinite());

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_stand_under_their_heading_and_say_private_over_non_private() {
+    fn results_have_headings_and_the_ratio_of_private_to_non_private() {
         let case = Case {
             entry: &ZOO[0],
             device: DeviceSpec::Cpu,

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_are_on_the_page_only_if_they_are_asked_for_and_have_something_to_draw() {
+    fn scripts_are_on_the_page_only_if_requested_and_needed() {
         let libraries = Libraries::for_tests();
         let script_count = |notebook: &Value, libraries| {
             page_with(libraries, notebook, "a.ipynb", Path::new(".")).matches("<script").count()

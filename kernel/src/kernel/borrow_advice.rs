@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_move_is_answered_with_what_keeps_the_value() {
+    fn the_advice_on_a_move_keeps_the_value() {
         let advice = |labels: &[&str], notes: &[&str]| move_advice("v", labels, notes);
         assert!(advice(&["value moved here"], &[]).contains("`v.clone()` there"));
         let of_loop = "`v` moved due to this implicit call to `.into_iter()`";

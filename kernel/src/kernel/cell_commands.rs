@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_work_is_explained() {
+    fn misplaced_and_foreign_commands_are_explained() {
         let text = |code: &str| parse_commands(code, &[]).unwrap_err().traceback.join("\n");
         assert!(text(":time").contains("no code to measure") && text(":time\n").contains("below"));
         assert!(text("%%timeit\nf()").contains("`%%timeit` is a command of IPython"));

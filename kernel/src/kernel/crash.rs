@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_and_kept_is_named() {
+    fn lost_and_kept_variables_are_named() {
         let lines = describe_loss(&["data".into(), "run".into()]);
         assert!(lines[0].starts_with("Lost: `data`, `run`.") && lines[1].contains("ledgers"));
         assert_eq!(describe_loss(&[]).len(), 1);

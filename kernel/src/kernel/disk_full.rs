@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_is_said_with_its_folder_and_what_to_do() {
+    fn a_full_disk_is_reported_with_its_folder_and_advice() {
         let is_disk_full = |text: &str| is_disk_full_error(&evcxr::Error::Message(text.into()));
         let cargo = "Error writing '\"/tmp/x/Cargo.toml\"': No space left on device (os error 28)";
         assert!(is_disk_full(cargo) && !is_disk_full("expected `;`"));

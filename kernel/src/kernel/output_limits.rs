@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_kept_is_said() {
+    fn text_that_cannot_be_kept_is_reported_as_lost() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_no_longer_fits_is_not_said_to_be_kept() {
+    fn text_that_no_longer_fits_is_not_reported_as_kept() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rest.txt");
         let mut rest = OverflowFile::create(path.clone(), 7);
@@ -289,7 +289,7 @@ mod tests {
     /// Checks the messages about a full disk with a device to which every write fails.
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_full_disk_is_said_before_anything_is_promised() {
+    fn a_full_disk_is_reported_before_a_file_is_promised() {
         let mut rest = OverflowFile::create("/dev/full".into(), MAX_FILE_BYTES);
         rest.path = "/no/such/file".into();
         let mut limits = OutputLimits::new("/no/such".into());

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn tail_keeps_the_last_lines_that_say_something() {
+    fn last_lines_skips_empty_lines() {
         assert_eq!(last_lines("a\n\nb\nc\n\n", 2), "b\nc");
         assert_eq!(last_lines("", 2), "");
     }

@@ -28,7 +28,7 @@ fn run_until_stopped() -> u32 {
 "#;
 
 #[test]
-fn commands_of_the_lab_are_answered_and_unknown_ones_suggest() {
+fn commands_of_the_lab_run_and_unknown_ones_have_a_suggestion() {
     let mut kernel = session();
     kernel
         .run_ok("use epsilab::prelude::*;\nlet list = vec![1u8, 2]; let name = \"ä\".to_string();");
@@ -277,7 +277,7 @@ fn common_mistakes_are_explained_in_a_line() {
 }
 
 #[test]
-fn what_a_cell_prints_beyond_the_limit_is_kept_in_a_file() {
+fn output_beyond_the_limit_is_kept_in_a_file() {
     let mut kernel = session();
     let ran = kernel.run_ok("for i in 0..3_000_000 { println!(\"line {i}\"); }\n7");
     assert_eq!(ran.result(), "7");
@@ -375,7 +375,7 @@ pub fn removes_after_asking(file: &std::path::Path) -> String {
 }
 
 #[test]
-fn a_cell_that_reads_input_asks_the_front_end() {
+fn a_cell_that_reads_input_requests_it_from_the_front_end() {
     let mut kernel = session();
     kernel.run_ok(
         "fn read() -> String { let mut line = String::new(); \

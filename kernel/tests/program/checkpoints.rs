@@ -206,7 +206,7 @@ fn a_run_that_ignores_the_end_of_the_terminal_goes_on() {
 }
 
 #[test]
-fn a_run_that_can_not_be_stored_fails_and_says_what_stays_charged() {
+fn a_run_that_cannot_be_stored_fails_and_names_what_stays_charged() {
     let home = folder();
     let home = home.path();
     let child = long_run(home, libc::SIG_DFL);

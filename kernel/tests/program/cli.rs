@@ -254,7 +254,7 @@ fn without_programs() -> Option<String> {
 }
 
 #[test]
-fn doctor_says_where_cells_can_not_be_loaded_from() {
+fn doctor_reports_a_temporary_folder_that_forbids_execution() {
     let Some(folder) = without_programs() else {
         println!("skipped: no file system of this machine forbids programs");
         return;
@@ -267,7 +267,7 @@ fn doctor_says_where_cells_can_not_be_loaded_from() {
 }
 
 #[test]
-fn notebooks_run_headless_and_say_where_they_fail() {
+fn notebooks_run_headless_and_report_the_failing_cell() {
     let _turn = turns(1);
     let folder = folder();
     let out = folder.path().join("out");

@@ -74,7 +74,7 @@ fn errors_name_the_line_and_what_to_do() {
 }
 
 #[test]
-fn guesses_at_the_names_of_the_lab_are_answered_with_its_own() {
+fn wrong_names_of_the_lab_are_explained_with_the_right_ones() {
     let mut kernel = session();
     kernel.run_ok("use epsilab::prelude::*;");
     for (code, advice) in [

@@ -143,7 +143,7 @@ fn crashes_are_described_in_one_line() {
 }
 
 #[test]
-fn what_threads_print_between_cells_appears_at_once() {
+fn output_of_threads_between_cells_appears_at_once() {
     let kernel = &mut session();
     let gate = Gate::new();
     let (wait, done) = (gate.statements(), folder());

@@ -13,14 +13,14 @@ const GROWTH: f64 = 100.0;
 /// Cells of each kind.
 #[test]
 #[ignore = "takes 26 s; .ci/full runs it"]
-fn a_session_grows_little_and_answers_every_cell_once() {
+fn a_session_grows_little_and_replies_to_every_cell_once() {
     a_session(24, 4);
 }
 
 /// `EPSILAB_SOAK` sets another number of cells.
 #[test]
 #[ignore = "takes 400 s; .ci/full runs it"]
-fn a_long_session_grows_little_and_answers_every_cell_once() {
+fn a_long_session_grows_little_and_replies_to_every_cell_once() {
     let cells = std::env::var("EPSILAB_SOAK").ok().and_then(|n| n.parse().ok()).unwrap_or(500);
     a_session(cells, 50);
 }

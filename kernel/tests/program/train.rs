@@ -233,7 +233,7 @@ fn wrong_options_are_refused_by_name_and_nothing_is_charged() {
 }
 
 #[test]
-fn runs_without_a_guarantee_say_so_and_frozen_or_masked_coordinates_are_not_counted() {
+fn runs_without_a_guarantee_are_marked_and_only_trained_coordinates_are_counted() {
     let home = folder();
     let json = |args: &[&str]| one_line(&train(home.path(), &[args, &["--json"]].concat()));
     let plain = json(&["--method", "non-private"]);

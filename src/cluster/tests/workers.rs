@@ -63,7 +63,7 @@ fn other_data_other_versions_and_unknown_tasks_train_nothing() {
 }
 
 #[test]
-fn claims_that_can_not_be_read_close_nothing_and_let_nobody_begin() {
+fn unreadable_claims_close_no_charge_and_start_no_run() {
     let lab = Lab::new(109);
     lab.submit().unwrap();
     let charged = lab.charged();

@@ -8,7 +8,7 @@ fn head(model: &Model) -> Vec<f32> {
 }
 
 #[test]
-fn the_start_depends_on_nobody_and_the_head_fits_the_classes() -> Result<()> {
+fn the_start_does_not_depend_on_the_data_and_the_head_fits_the_classes() -> Result<()> {
     // Digits by their names, as MNIST.
     let digits = data::glyphs_with(200, 20, 0)?;
     let prior = |data: &Dataset| drawn_prior(data).examples(400).epochs(0.5);

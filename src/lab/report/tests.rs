@@ -103,7 +103,7 @@ fn in_study_mode_no_result_and_no_seed_is_left() -> Result<()> {
 }
 
 #[test]
-fn a_run_without_privacy_says_that_nothing_is_guaranteed() -> Result<()> {
+fn the_statement_of_a_run_without_privacy_guarantees_nothing() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let store = RunStore::open(folder.path().to_path_buf()).unwrap();
     let plan = NonPrivate::new().batch_size(10).steps(2).plan(&start().0)?;

@@ -162,7 +162,7 @@ fn the_target_is_met_and_hardly_undercut() -> Result<()> {
 }
 
 #[test]
-fn delta_may_be_said_before_or_after_the_noise() -> Result<()> {
+fn delta_may_be_set_before_or_after_the_noise() -> Result<()> {
     let before = DpSgd::new().delta(Delta(1e-3)).noise_multiplier(2.0).batch_size(10);
     let after = DpSgd::new().noise_multiplier(2.0).delta(Delta(1e-3)).batch_size(10);
     assert_eq!(before, after);

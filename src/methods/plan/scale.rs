@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_it_changed() -> Result<()> {
+    fn the_description_of_a_scaled_plan_lists_its_changes() -> Result<()> {
         let plan = private().target_of_three().plan_for(&population())?;
         let scaled = plan.scale(4)?;
         let text = scaled.to_string();

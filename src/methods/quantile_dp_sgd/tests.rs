@@ -60,7 +60,7 @@ fn the_clip_norm_reaches_the_quantile_of_the_norms() -> Result<()> {
 }
 
 #[test]
-fn the_count_has_the_noise_that_its_multiplier_says() -> Result<()> {
+fn the_count_has_the_noise_of_its_multiplier() -> Result<()> {
     let data = small();
     let (model, empty) = (model(&data), batch(&data, []));
     let plan = method().count_noise(2.0).rate(0.01).plan(&data)?;

@@ -142,7 +142,7 @@ fn the_epsilons_of_the_imagenet_paper_come_out_of_the_recipes_own_plans() -> Res
 }
 
 #[test]
-fn a_scaled_recipe_keeps_steps_sampling_rate_and_epsilon_and_says_what_it_changed() -> Result<()> {
+fn a_scaled_recipe_keeps_steps_sampling_rate_and_epsilon_and_lists_its_changes() -> Result<()> {
     let data = examples(60_000);
     let scaled = imagenet_dp().scaled_to(&data);
     let plan = scaled.method().plan(&data)?;

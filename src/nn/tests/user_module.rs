@@ -71,7 +71,7 @@ fn a_module_of_ones_own_has_paths_shapes_and_a_table() {
 }
 
 #[test]
-fn it_computes_and_learns_like_the_same_list_of_layers() {
+fn a_user_module_computes_and_learns_like_the_same_list_of_layers() {
     let module = Mine::new();
     let conv = |from| Conv2dSpec::new(from, 4, 3).padding(1);
     let specs = crate::layers![

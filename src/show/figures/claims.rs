@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_epsilon_is_refused() {
+    fn invalid_epsilons_are_refused() {
         assert!(epsilon_claims(Vec::<EpsilonClaim>::new()).is_err());
         for wrong in [f64::NAN, -1.0] {
             assert!(epsilon_claims([EpsilonClaim::new("a").proved(wrong)]).is_err());

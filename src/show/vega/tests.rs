@@ -108,7 +108,7 @@ fn specifications_load_nothing_and_name_each_parameter_once() {
 }
 
 #[test]
-fn the_wheel_zooms_only_with_a_key_and_a_line_says_so() {
+fn the_wheel_zooms_only_with_a_key_as_a_line_explains() {
     let mut charts = 0;
     for (name, bundle) in all() {
         let spec = bundle.vega_lite.expect("a specification");

@@ -174,7 +174,7 @@ fn a_poisson_law_may_release_nothing_and_is_charged() -> Result<()> {
 }
 
 #[test]
-fn what_can_not_be_selected_is_refused_before_it_is_charged() -> Result<()> {
+fn invalid_selections_are_refused_before_a_charge() -> Result<()> {
     let ledger = Ledger::in_memory();
     let untested = data::glyphs_with(240, 0, 51)?;
     let plan = plan(&untested, Trials::geometric(2.0), &[0.5], 1);
@@ -210,7 +210,7 @@ fn trials_compared_on_private_examples_are_an_assumption() -> Result<()> {
 }
 
 #[test]
-fn a_selection_charges_itself_and_nobody_else_can() {
+fn only_a_selection_itself_can_charge_it() {
     let data = glyphs();
     let plan = plan(&data, Trials::geometric(1.5), &[0.5], 3);
     let (selection, model) = (plan.selection().unwrap(), linear(&data));

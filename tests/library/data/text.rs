@@ -135,7 +135,7 @@ fn texts_in_memory_are_read_alike() {
 }
 
 #[test]
-fn some_of_ag_news_is_used_and_said() {
+fn a_part_of_ag_news_is_used_and_named() {
     let folder = folder(&[
         ("train-few.csv", b"\"4\",\"Red\",\"Blue\"\n".to_vec()),
         ("train-more.csv", b"\"3\",\"Fears\",\"a \"\"red\"\" one\"\n\"1\",\"x\",\"y\"\n".to_vec()),

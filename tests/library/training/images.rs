@@ -100,7 +100,8 @@ fn images_in_files_train_like_images_in_memory() -> Result<()> {
 }
 
 #[test]
-fn a_training_image_that_breaks_contributes_nothing_and_no_private_run_tells() -> Result<()> {
+fn a_broken_training_image_contributes_nothing_and_a_private_run_does_not_reveal_it() -> Result<()>
+{
     let root = folder();
     let data = open(root.path(), 5)?;
     let model = models::mlp(&data, &[8]).seed(1).build()?;
@@ -164,7 +165,7 @@ fn the_releases_with_broken_files_are_those_with_these_examples_masked_out() -> 
 }
 
 #[test]
-fn a_run_without_privacy_goes_on_and_tells_at_its_end() -> Result<()> {
+fn a_run_without_privacy_goes_on_and_reports_the_file_at_its_end() -> Result<()> {
     let root = folder();
     let data = open(root.path(), 7)?;
     let model = models::mlp(&data, &[8]).seed(1).build()?;
@@ -179,7 +180,7 @@ fn a_run_without_privacy_goes_on_and_tells_at_its_end() -> Result<()> {
 }
 
 #[test]
-fn a_run_says_how_long_it_waited_for_files() -> Result<()> {
+fn a_run_records_how_long_it_waited_for_files() -> Result<()> {
     let root = folder();
     let data = open(root.path(), 8)?;
     let model = models::mlp(&data, &[8]).seed(1).build()?;

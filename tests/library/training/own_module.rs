@@ -25,7 +25,7 @@ fn model(bent: bool, data: &Dataset) -> Result<Model> {
 }
 
 #[test]
-fn a_finished_run_is_shown_again_and_says_what_it_rests_on() -> Result<()> {
+fn a_finished_run_is_shown_again_with_its_assumptions() -> Result<()> {
     if process::alone(this_test!()) {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use epsilab::privacy::Ledger;
 use epsilab::train::{NoopObserver, fit};
 
 #[test]
-fn dp_snip_is_charged_with_the_run_and_told_in_its_statement() -> Result<()> {
+fn dp_snip_is_charged_with_the_run_and_part_of_its_statement() -> Result<()> {
     let data = glyphs(74);
     let model = models::papernot_cnn(&data).seed(1).build()?;
     let method = settings().steps(4).pre_prune(DpSnip::keep(0.5));
@@ -30,7 +30,7 @@ fn dp_snip_is_charged_with_the_run_and_told_in_its_statement() -> Result<()> {
 }
 
 #[test]
-fn what_dp_snip_cannot_take_is_refused_before_anything_is_charged() -> Result<()> {
+fn invalid_input_of_dp_snip_is_refused_before_a_charge() -> Result<()> {
     home();
     let numbers = |shape: &[usize]| data::from_vecs(vec![0.5; 60], shape, vec![0, 1, 2, 0, 1], 3);
     let (data, other) = (numbers(&[12])?, numbers(&[3, 4])?);

@@ -196,7 +196,7 @@ fn a_start_that_is_not_fresh_and_a_study_mask_are_assumptions() -> Result<()> {
 }
 
 #[test]
-fn what_steps_leave_out_does_not_depend_on_the_data() -> Result<()> {
+fn dropped_coordinates_do_not_depend_on_the_data() -> Result<()> {
     let run = |data: Dataset, dropping| {
         let model = models::papernot_cnn(&data).seed(1).build()?;
         let plan = settings().steps(4).seed(3).drop_gradients(dropping).plan(&data)?;

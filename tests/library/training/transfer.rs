@@ -95,7 +95,7 @@ fn a_start_that_knows_the_data_is_refused_whatever_was_declared() -> Result<()> 
 }
 
 #[test]
-fn backpropagation_clipping_tells_of_its_start_too() -> Result<()> {
+fn the_start_of_backpropagation_clipping_is_stated_too() -> Result<()> {
     let (public, data) = (glyphs(110), undeclared(&glyphs(111)));
     let model = models::stevens_mnist_cnn(&public).seed(1).build()?;
     let start = short().train(&model, &public)?.model().transfer(&data).build()?;

@@ -133,7 +133,7 @@ fn missing_superfluous_and_misshapen_tensors_are_refused_by_name() {
 }
 
 #[test]
-fn what_the_layout_names_is_left_out_and_reported() -> Done {
+fn tensors_that_the_layout_excludes_are_reported() -> Done {
     let file = changed(|all| {
         all.retain(|(name, ..)| name != "stages.1.blocks.0.norm2.bias");
         all.push(("optimizer.lr".into(), vec![1], vec![0.1]));

@@ -213,7 +213,7 @@ fn charge_store_and_exit_code_agree_in_many_cases() {
 
 /// Files of more than 100 KB can't be written, as on a disk that is nearly full.
 #[test]
-fn what_has_no_room_for_its_results_is_refused_before_it_computes_or_charges() {
+fn a_run_without_disk_space_for_its_results_is_refused_before_it_computes_or_charges() {
     let home = folder();
     let home = home.path();
     let notebook = r#"{"cells": [{"cell_type": "code", "source": "1 + 1"}], "nbformat": 4}"#;

@@ -116,7 +116,7 @@ fn disjoint_batches_hold_every_example_once_per_epoch() -> Result<()> {
 }
 
 #[test]
-fn a_run_on_disjoint_batches_says_its_relation_and_counts_in_the_ledger() -> Result<()> {
+fn a_run_on_disjoint_batches_states_its_relation_and_is_charged() -> Result<()> {
     let data = glyphs_with(100, 20, 1)?;
     let model = models::mlp(&data, &[8]).seed(1).build()?;
     let ledger = Ledger::in_memory();

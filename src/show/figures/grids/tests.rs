@@ -126,7 +126,7 @@ fn figures_of_grids_are_whole_small_and_the_same_each_time() {
 }
 
 #[test]
-fn what_is_no_grid_is_refused() {
+fn invalid_grids_are_refused() {
     let cell = |pre_prune, drop, accuracy| GridCell { pre_prune, drop, accuracy: vec![accuracy] };
     for cells in [
         vec![],

@@ -114,7 +114,7 @@ fn no_text_of_a_figure_lies_on_another_and_every_form_is_there() {
 }
 
 #[test]
-fn what_is_not_covered_says_so_and_nothing_else_does() {
+fn only_figures_that_are_not_covered_are_marked() {
     let says = |figure: &Figure| {
         let in_text = figure.text().contains(NOT_COVERED);
         assert_eq!(in_text, figure.svg().contains(NOT_COVERED), "{}", figure.text());
@@ -266,7 +266,7 @@ fn tiles_are_those_of_the_mask_and_refuse_another_model() {
 }
 
 #[test]
-fn records_of_dropping_say_how_often() {
+fn records_of_dropping_count_the_selections() {
     let random = selection_log(&record(Dropping::random(0.5), 40));
     assert!(random.text().contains("35.0 % of the weights selected in a step"), "{random}");
     assert!(random.text().contains("over 40 of 40 steps"), "{random}");
@@ -280,7 +280,7 @@ fn records_of_dropping_say_how_often() {
 }
 
 #[test]
-fn signal_and_noise_are_not_covered_unless_said() {
+fn signal_and_noise_are_not_covered_by_default() {
     let point = |step: u64| SignalPoint {
         step,
         signal: 0.5 + step as f64 * 0.01,
