@@ -232,9 +232,9 @@ mod tests {
         assert_eq!(source.and_then(std::io::Error::raw_os_error), Some(28));
         assert_eq!(error.clone(), error);
         assert!(error.clone().fix("free space").source().is_some());
-        let own = std::io::Error::other("an end");
+        let io_error = std::io::Error::other("an end");
         assert_eq!(
-            Error::io("reading a", &own).source().map(|e| e.to_string()),
+            Error::io("reading a", &io_error).source().map(|e| e.to_string()),
             Some("an end".into())
         );
         assert!(Error::setting("a", 1, "b").source().is_none());
@@ -243,13 +243,13 @@ mod tests {
     #[test]
     fn the_error_of_a_book_comes_back_as_it_was() {
         let full = Error::io("writing a", &std::io::Error::from_raw_os_error(28));
-        let there = full.clone().into_book_error();
-        assert_eq!(there.kind(), privacy::ErrorKind::Book);
-        let back = Error::from(there.clone());
+        let book_error = full.clone().into_book_error();
+        assert_eq!(book_error.kind(), privacy::ErrorKind::Book);
+        let back = Error::from(book_error.clone());
         assert_eq!(back, full);
         assert!(back.source().is_some(), "with that of the operating system");
         // Advice that was given on the way is kept.
-        assert_eq!(Error::from(there.fix("another disk")).advice(), "another disk");
+        assert_eq!(Error::from(book_error.fix("another disk")).advice(), "another disk");
         let ledger = Error::new(ErrorKind::Ledger, "line 3", "changed").into_book_error();
         assert_eq!(Error::from(ledger).kind(), ErrorKind::Ledger);
     }

@@ -181,16 +181,17 @@ mod tests {
         assert_eq!(needed("no version of GLIBC_\0"), None);
         if let Some(here) = program::glibc() {
             let here: GlibcVersion = here.parse().expect("two numbers");
-            let own = std::fs::read(std::env::current_exe().expect("path")).expect("read");
-            let needed = GlibcVersion::required_by(&own).expect("a program of this system");
+            let program = std::fs::read(std::env::current_exe().expect("path")).expect("read");
+            let needed = GlibcVersion::required_by(&program).expect("a program of this system");
             assert!(needed <= here, "{needed} {here}");
         }
     }
 
     #[test]
     fn zig_links_for_an_older_glibc() {
-        let zig =
-            |asked: &str, here: &str| zig_glibc(asked.parse().ok(), here.parse().ok()).is_some();
+        let zig = |requested: &str, local: &str| {
+            zig_glibc(requested.parse().ok(), local.parse().ok()).is_some()
+        };
         assert!(zig("2.28", "2.36") && zig("2.9", "2.31"));
         assert!(!zig("2.36", "2.36") && !zig("2.100", "2.36"));
         assert_eq!(zig_glibc(None, Some(GlibcVersion(2, 36))), None);
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_does_not_run_is_an_error_with_what_it_said() {
+    fn a_program_that_does_not_run_here_is_refused() {
         let dir = tempfile::tempdir().expect("temp");
         let missing = query_version(&dir.path().join("none")).expect_err("no program").to_string();
         assert!(missing.contains("does not run here"), "{missing}");

@@ -472,14 +472,14 @@ mod tests {
 
     #[test]
     fn a_command_that_is_mistyped_is_named_with_the_nearest() {
-        let of = |args: &[&str]| {
+        let advice = |args: &[&str]| {
             let error = Cli::try_parse_from([&["epsilab"], args].concat()).unwrap_err();
             unknown_command_error(&error, args[0]).map(|error| format!("{error}"))
         };
-        assert!(of(&["reprot", "x"]).unwrap().contains("did you mean `report`?"));
-        assert!(!of(&["zzz"]).unwrap().contains("did you mean"));
-        assert_eq!(of(&["report", "--htlm"]), None);
-        assert_eq!(of(&["--htlm"]), None);
+        assert!(advice(&["reprot", "x"]).unwrap().contains("did you mean `report`?"));
+        assert!(!advice(&["zzz"]).unwrap().contains("did you mean"));
+        assert_eq!(advice(&["report", "--htlm"]), None);
+        assert_eq!(advice(&["--htlm"]), None);
     }
 
     #[cfg(feature = "notebook")]

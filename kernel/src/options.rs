@@ -218,9 +218,10 @@ mod tests {
 
     #[test]
     fn the_nearest_name_is_suggested_if_it_is_similar() {
-        let of = |typed| closest_match(typed, ["mlp", "linear", "resnet18", "dp-sgd"].into_iter());
-        assert_eq!((of("mpl"), of("Resnet-18")), (Some("mlp"), Some("resnet18")));
-        assert_eq!((of("dp-sdg"), of("vgg")), (Some("dp-sgd"), None));
+        let nearest =
+            |typed| closest_match(typed, ["mlp", "linear", "resnet18", "dp-sgd"].into_iter());
+        assert_eq!((nearest("mpl"), nearest("Resnet-18")), (Some("mlp"), Some("resnet18")));
+        assert_eq!((nearest("dp-sdg"), nearest("vgg")), (Some("dp-sgd"), None));
         assert!(suggest_names("mpl", &["mlp"]).starts_with("did you mean mlp? Or choose from mlp"));
     }
 
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn names_nobody_knows_are_refused_with_those_there_are() {
+    fn unknown_names_are_refused_with_the_known_ones() {
         let refused =
             |name: &str| lookup("--data", name, &DATASETS).unwrap_err().advice().to_owned();
         assert!(refused("glyph").contains("glyphs, patterns"));

@@ -152,8 +152,8 @@ mod tests {
 
     fn args(out: &str, formats: [bool; 3]) -> ReportArgs {
         let [html, markdown, latex] = formats;
-        let (of, out, covered) = ("3f09".to_owned(), out.into(), false);
-        ReportArgs { source: of, html, markdown, latex, out, covered }
+        let (source, out, covered) = ("3f09".to_owned(), out.into(), false);
+        ReportArgs { source, html, markdown, latex, out, covered }
     }
 
     #[test]

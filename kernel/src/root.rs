@@ -95,13 +95,19 @@ mod tests {
 
     #[test]
     fn root_is_allowed_by_an_argument_or_a_variable() {
-        let by = |arguments: &[&str], variables: &[&str]| {
+        let is_allowed_by = |arguments: &[&str], variables: &[&str]| {
             is_allowed(&words(arguments), &words(variables), &[])
         };
-        assert!(!by(&[], &["PATH", "HOME"]) && !by(&["--port", "9999", "--no-root"], &[]));
-        assert!(by(&["--port", "9999", "--allow-root"], &[]));
-        assert!(by(&["--ServerApp.allow_root=True"], &[]) && by(&["--config=mine.py"], &[]));
-        assert!(by(&[], &["JUPYTER_SERVER__ServerApp__allow_root"]));
+        assert!(
+            !is_allowed_by(&[], &["PATH", "HOME"])
+                && !is_allowed_by(&["--port", "9999", "--no-root"], &[])
+        );
+        assert!(is_allowed_by(&["--port", "9999", "--allow-root"], &[]));
+        assert!(
+            is_allowed_by(&["--ServerApp.allow_root=True"], &[])
+                && is_allowed_by(&["--config=mine.py"], &[])
+        );
+        assert!(is_allowed_by(&[], &["JUPYTER_SERVER__ServerApp__allow_root"]));
     }
 
     #[test]
@@ -128,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_refusal_says_what_to_type() {
+    fn the_refusal_has_the_command_to_type() {
         let args = JupyterArgs { no_browser: true, jupyter_args: words(&["--port", "9999"]) };
         let command = program::command("--no-browser -- --port 9999 --allow-root");
         assert!(refusal(&args).advice().contains(&format!("`{command}`")));

@@ -102,7 +102,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_is_no_file_is_never_opened() {
+    fn lock_files_that_are_pipes_or_links_are_not_opened() {
         let base = tempfile::tempdir().expect("temp");
         for name in ["epsilab-fifo", "epsilab-link"] {
             std::fs::create_dir(base.path().join(name)).expect("made");

@@ -188,8 +188,8 @@ mod tests {
     fn the_number_of_a_job_is_found_behind_a_banner() {
         assert_eq!(number_of_job("17\n"), Some(17));
         assert_eq!(number_of_job("17;hpc\n"), Some(17));
-        let said = "*** Maintenance on 3 December ***\n2026\nWelcome\n4711;hpc\n\n";
-        assert_eq!(number_of_job(said), Some(4711));
+        let stdout = "*** Maintenance on 3 December ***\n2026\nWelcome\n4711;hpc\n\n";
+        assert_eq!(number_of_job(stdout), Some(4711));
         assert_eq!(number_of_job("Welcome to 4711\n"), None);
     }
 
@@ -199,9 +199,9 @@ mod tests {
         let mut command = Command::new("env");
         command.env("EVCXR_IS_RUNTIME", "1").env("EPSILAB_DISPLAY", "socket");
         command.env("SBATCH_JOB_NAME", "mine").env("SBATCH_PARTITION", "gpu");
-        let said = text(&mut command, "nothing", "").unwrap();
-        assert!(said.contains("SBATCH_PARTITION=gpu"), "{said}");
-        assert!(!said.contains("SBATCH_JOB_NAME"), "{said}");
-        assert!(!said.contains("EVCXR") && !said.contains("EPSILAB_DISPLAY"), "{said}");
+        let output = text(&mut command, "nothing", "").unwrap();
+        assert!(output.contains("SBATCH_PARTITION=gpu"), "{output}");
+        assert!(!output.contains("SBATCH_JOB_NAME"), "{output}");
+        assert!(!output.contains("EVCXR") && !output.contains("EPSILAB_DISPLAY"), "{output}");
     }
 }

@@ -356,9 +356,9 @@ mod tests {
         let folder = GridFolder { path: dir.path().to_owned() };
         folder.create_dirs().unwrap();
         let attempts: Vec<String> = (0..400).map(|n| format!("run-{n}")).collect();
-        let begin = |attempt: &String| folder.begin_attempt(attempt, "here").is_ok();
+        let begin_one = |attempt: &String| folder.begin_attempt(attempt, "here").is_ok();
         let (began, unused) = std::thread::scope(|scope| {
-            let began = scope.spawn(|| attempts.iter().map(begin).collect::<Vec<_>>());
+            let began = scope.spawn(|| attempts.iter().map(begin_one).collect::<Vec<_>>());
             // From the other end, so that they meet.
             let backwards: Vec<String> = attempts.iter().rev().cloned().collect();
             let unused = folder.withdraw(&backwards).unwrap();

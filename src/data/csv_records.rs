@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rows_become_is_limited_too() {
+    fn the_features_of_all_rows_are_limited() {
         let (_folder, path) = table(1);
         let mut records = CsvRecords::open(&path, &ReaderBuilder::new()).unwrap();
         let error = records.next(MAX_FEATURES + 1).unwrap_err();

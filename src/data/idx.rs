@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_magic_number_is_told_with_the_right_one() {
+    fn the_error_of_a_wrong_magic_number_has_the_expected_one() {
         refuses(b"\x89PNG\r\n", IdxKind::Images, "0x89504e47");
         refuses(b"\x89PNG\r\n", IdxKind::Images, "0x00000803");
         refuses(&labels(&[1, 2, 3]), IdxKind::Images, "this is a file of labels");
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_asks_for_the_world_allocates_nothing() {
+    fn a_header_with_huge_sizes_allocates_nothing() {
         // 2^32 - 1 in each size: more bytes than 64 bits count; then about 16 exbibytes.
         for third in [u32::MAX, 1] {
             let text = "more than the 2,147,483,648 that are kept in memory";
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_out_of_range_is_told_with_its_position() {
+    fn a_label_out_of_range_is_reported_with_its_position() {
         let idx = read(&labels(&[0, 9, 10]), IdxKind::Labels).unwrap();
         let path = PathBuf::from("labels");
         assert!(idx.check_labels(&path, 11).is_ok());

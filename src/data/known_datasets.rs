@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_of_the_fullest_folder() {
+    fn missing_files_are_reported_for_the_fullest_folder() {
         let (empty, half) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         put(half.path(), &IDX_FILES[..3]);
         let found = MNIST.find_below(&[empty.path().into(), half.path().into()]);

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_job_is_silent_and_a_long_one_says_a_line_every_few_seconds() {
+    fn a_short_job_prints_no_progress_and_a_long_one_a_line_every_few_seconds() {
         let progress = ProgressPrinter::new("images checked", 2_000);
         let line = |done, seconds| progress.line(done, Duration::from_secs(seconds));
         assert_eq!(line(1, 0), None);

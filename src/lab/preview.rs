@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_occurs_many_times_is_told_to_the_owner_only() -> Result<()> {
+    fn a_repeated_row_is_shown_to_the_owner_only() -> Result<()> {
         let with_copies = |copies: usize| {
             let x = (0..200).map(|i| if i < copies { 0.5 } else { i as f32 }).collect();
             from_vecs(x, &[1], vec![0; 200], 2)
@@ -315,8 +315,8 @@ mod tests {
         let (events, delta) = (plan.releases_after(100), plan.privacy().unwrap().delta);
         let group = group_epsilon(&TightestAccountant::new(), &events, delta, 12)?;
         let (text, _) = previewed(&plan, &data)?;
-        let said = format!("for all 12 together it is at most {}", RoundedUp(group));
-        assert!(text.replace('\n', " ").contains(&said), "{said} is not in:\n{text}");
+        let expected = format!("for all 12 together it is at most {}", RoundedUp(group));
+        assert!(text.replace('\n', " ").contains(&expected), "{expected} is not in:\n{text}");
         Ok(())
     }
 

@@ -237,24 +237,24 @@ mod tests {
         let method = || DpSgd::new().noise_multiplier(2.0).batch_size(20).steps(2);
         let lower = "no accounting of the same releases can show less";
         for clip in [ClipRule::flat(1.0), ClipRule::normalised(1.0), ClipRule::per_layer(1.0)] {
-            let said = said(|data| method().clip_rule(clip.clone()).plan(data))?;
-            assert!(said.contains(lower), "{clip}: {said}");
+            let text = text(|data| method().clip_rule(clip.clone()).plan(data))?;
+            assert!(text.contains(lower), "{clip}: {text}");
         }
         // Its contributions are shorter than the bound.
-        let said = said(|data| method().clip_rule(ClipRule::auto_s(1.0)).plan(data))?;
-        assert!(!said.contains(lower), "{said}");
+        let text = text(|data| method().clip_rule(ClipRule::auto_s(1.0)).plan(data))?;
+        assert!(!text.contains(lower), "{text}");
         Ok(())
     }
 
     #[test]
-    fn quantile_clipping_tells_the_noise_of_sum_and_count() -> Result<()> {
-        let said = said(|data| {
+    fn quantile_clipping_states_the_noise_of_sum_and_count() -> Result<()> {
+        let text = text(|data| {
             let method = QuantileDpSgd::new().noise_multiplier(2.0).count_noise(1.5);
             method.batch_size(20).steps(2).plan(data)
         })?;
         // (2^-2 - 3^-2)^(-1/2) = 2.6833
         for words in ["noise with 2.683 times that norm", "deviation 1.5;", "noise multiplier 2."] {
-            assert!(said.contains(words), "{words}: {said}");
+            assert!(text.contains(words), "{words}: {text}");
         }
         Ok(())
     }

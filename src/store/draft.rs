@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_kept_whole_or_not_at_all() {
+    fn files_are_written_atomically() {
         let runs = tempfile::tempdir().unwrap();
         let run = runs.path().join("00ff");
         let draft = Draft::create_beside(&run).unwrap();

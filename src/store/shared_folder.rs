@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_processes_meet_and_one_alone_is_told_so() {
+    fn two_processes_meet_and_a_single_one_is_noted() {
         let folder = tempfile::tempdir().unwrap();
         let long = Duration::from_secs(600);
         std::thread::scope(|scope| {

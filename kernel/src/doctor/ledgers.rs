@@ -117,8 +117,8 @@ mod tests {
         let found = find_stores(&clone.join(".epsilab"), &here, &clone);
         let check = to_check(&found);
         assert_eq!((found.len(), check.state), (2, CheckStatus::Note));
-        let own = format!("used here: {} (1 ledger)", clone.join(".epsilab").display());
-        assert!(check.summary.starts_with(&own), "{}", check.summary);
+        let used_here = format!("used here: {} (1 ledger)", clone.join(".epsilab").display());
+        assert!(check.summary.starts_with(&used_here), "{}", check.summary);
         assert!(check.summary.contains("(2 ledgers, 1 data set also in"), "{}", check.summary);
         assert!(check.advice.contains("EPSILAB_HOME"));
 

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_looks_plain_passes() {
+    fn plain_styles_pass() {
         for style in [
             "color:red",
             "text-align:left;padding:3px 12px 3px 0;border:0",
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leaves_its_box() {
+    fn styles_that_leave_the_box_of_an_output_are_removed() {
         for hostile in [
             "position:fixed;top:0;left:0;right:0;bottom:0",
             "position:absolute",

@@ -200,10 +200,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         std::fs::write(folder.path().join("dot.png"), b"png").expect("written");
         let attachments = serde_json::json!({"a.png": {"image/png": "QUJD"}});
-        let place = PictureSource { folder: folder.path(), attachments: &attachments };
-        assert!(render("![dot](dot.png)", &place).contains("data:image/png;base64,cG5n"));
-        assert!(render("![a](attachment:a.png)", &place).contains("data:image/png;base64,QUJD"));
-        assert!(render("![no](gone.png)", &place).contains("[picture: no]"));
+        let pictures = PictureSource { folder: folder.path(), attachments: &attachments };
+        assert!(render("![dot](dot.png)", &pictures).contains("data:image/png;base64,cG5n"));
+        assert!(render("![a](attachment:a.png)", &pictures).contains("data:image/png;base64,QUJD"));
+        assert!(render("![no](gone.png)", &pictures).contains("[picture: no]"));
     }
 
     #[test]

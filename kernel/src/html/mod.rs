@@ -166,20 +166,20 @@ mod tests {
     }
 
     #[test]
-    fn scripts_are_on_the_page_only_if_they_are_asked_for_and_have_something_to_draw() {
+    fn scripts_are_on_the_page_only_if_requested_and_needed() {
         let libraries = Libraries::for_tests();
-        let of = |notebook: &Value, libraries| {
+        let script_count = |notebook: &Value, libraries| {
             page_with(libraries, notebook, "a.ipynb", Path::new(".")).matches("<script").count()
         };
         let mut notebook = sample();
-        assert_eq!(of(&notebook, Some(&libraries)), 0);
+        assert_eq!(script_count(&notebook, Some(&libraries)), 0);
         let data = json!({"text/plain": "a figure", "image/svg+xml": "<svg></svg>",
             interactive::VEGA_LITE: {"mark": "point", "data": {"values": [{"a": 1}]}}});
         let output = json!({"output_type": "display_data", "metadata": {}, "data": data});
         notebook["cells"][1]["outputs"] = json!([output.clone(), output]);
-        assert_eq!(of(&notebook, None), 0);
+        assert_eq!(script_count(&notebook, None), 0);
         // Two specifications, three libraries and the code that draws.
-        assert_eq!(of(&notebook, Some(&libraries)), 2 + 3 + 1);
+        assert_eq!(script_count(&notebook, Some(&libraries)), 2 + 3 + 1);
         let page = page_with(Some(&libraries), &notebook, "a.ipynb", Path::new("."));
         assert_eq!(page.matches("default-src 'none'; ").count(), 1);
         assert!(page.contains("; script-src 'sha512-") && !page.contains("unsafe-eval"));

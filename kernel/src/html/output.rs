@@ -128,8 +128,8 @@ mod tests {
     use super::*;
 
     fn page(output: Value) -> String {
-        let place = PictureSource { folder: Path::new("."), attachments: &Value::Null };
-        render(&output, "o1", &place, false)
+        let pictures = PictureSource { folder: Path::new("."), attachments: &Value::Null };
+        render(&output, "o1", &pictures, false)
     }
 
     #[test]

@@ -202,22 +202,22 @@ mod tests {
 
     #[test]
     fn variables_that_can_not_be_kept_are_explained() {
-        let said = explain_unkept_variable(
+        let text = explain_unkept_variable(
             "The variable `f` is a closure, which cannot be persisted.\nMore",
         );
-        assert!(said.starts_with("`f` is a closure") && said.contains("fn f(…)"), "{said}");
-        let said = explain_unkept_variable(
+        assert!(text.starts_with("`f` is a closure") && text.contains("fn f(…)"), "{text}");
+        let text = explain_unkept_variable(
             "The variable `x` has type `Map<'_>` which cannot be persisted.\n",
         );
-        assert!(said.contains("`Map<'_>`, which can't") && said.contains(".collect"), "{said}");
-        let said = explain_unkept_variable(
+        assert!(text.contains("`Map<'_>`, which can't") && text.contains(".collect"), "{text}");
+        let text = explain_unkept_variable(
             "Couldn't automatically determine type of variable `n`.\nPlease",
         );
-        assert!(said.contains("`let n: Type = …;`"), "{said}");
+        assert!(text.contains("`let n: Type = …;`"), "{text}");
         assert_eq!(explain_unkept_variable("anything else"), "anything else");
-        let said =
+        let text =
             rewrite_message("The variable `r` contains a reference with a non-static\nlifetime");
-        assert!(said.starts_with("`r` borrows"), "{said}");
+        assert!(text.starts_with("`r` borrows"), "{text}");
     }
 
     #[test]

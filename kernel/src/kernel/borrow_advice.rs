@@ -55,13 +55,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_move_is_answered_with_what_keeps_the_value() {
-        let said = |labels: &[&str], notes: &[&str]| move_advice("v", labels, notes);
-        assert!(said(&["value moved here"], &[]).contains("`v.clone()` there"));
+    fn the_advice_on_a_move_keeps_the_value() {
+        let advice = |labels: &[&str], notes: &[&str]| move_advice("v", labels, notes);
+        assert!(advice(&["value moved here"], &[]).contains("`v.clone()` there"));
         let of_loop = "`v` moved due to this implicit call to `.into_iter()`";
-        assert!(said(&[of_loop], &[]).contains("`for … in &v`"));
-        let text = said(&[], &["if `V` implemented `Clone`, you could clone the value"]);
+        assert!(advice(&[of_loop], &[]).contains("`for … in &v`"));
+        let text = advice(&[], &["if `V` implemented `Clone`, you could clone the value"]);
         assert!(text.contains("`&v`") && !text.contains(".clone()"), "{text}");
-        assert!(said(&["value moved into closure here"], &[]).contains("the closure moves"));
+        assert!(advice(&["value moved into closure here"], &[]).contains("the closure moves"));
     }
 }

@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn every_exit_status_has_a_readable_line() {
-        for (how, said, expected) in [
+        for (how, last_line, expected) in [
             ("signal: 6 (SIGABRT)", "thread 'main' has overflowed its stack", "used up its stack"),
             ("signal: 6 (SIGABRT) (core dumped)", "", "aborted its own process"),
             ("signal: 6 (SIGABRT)", "panic in a destructor during cleanup", "a destructor"),
@@ -103,8 +103,11 @@ mod tests {
             ("exit status: 3", "", "exit(3)"),
             ("signal: 15 (SIGTERM)", "", "signal: 15 (SIGTERM)"),
         ] {
-            let end =
-                CellEnd { started: true, last_lines: vec![said.to_owned()], ..CellEnd::default() };
+            let end = CellEnd {
+                started: true,
+                last_lines: vec![last_line.to_owned()],
+                ..CellEnd::default()
+            };
             let failure = crash_failure(&format!("{STATUS}{how}"), &end);
             assert!(failure.value.contains(expected), "{how}: {}", failure.value);
             assert!(failure.value.ends_with("all variables are lost"), "{}", failure.value);
@@ -120,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_and_kept_is_named() {
+    fn lost_and_kept_variables_are_named() {
         let lines = describe_loss(&["data".into(), "run".into()]);
         assert!(lines[0].starts_with("Lost: `data`, `run`.") && lines[1].contains("ledgers"));
         assert_eq!(describe_loss(&[]).len(), 1);
@@ -128,9 +131,9 @@ mod tests {
 
     #[test]
     fn only_lines_of_the_cell_are_repeated() {
-        let said =
+        let printed =
             ["", "why", "thread 'main' (7) has overflowed its stack", "fatal runtime error: x"];
-        let text = said.iter().map(|line| (*line).to_owned()).collect();
+        let text = printed.iter().map(|line| (*line).to_owned()).collect();
         let end = CellEnd { started: true, failure_text: text, ..CellEnd::default() };
         let failure = crash_failure(&format!("{STATUS}signal: 6 (SIGABRT)"), &end);
         assert_eq!((failure.traceback.len(), failure.traceback[1].as_str()), (2, "why"));

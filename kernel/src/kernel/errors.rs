@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn a_failed_compiler_or_a_full_disk_is_not_shown_as_a_dump() {
         let variables = VariableTracker::default();
-        let of = |text: &str| {
+        let failure_from = |text: &str| {
             let source = CellSource { code: "", count: 1, variables: &variables };
             CellFailure::from_evcxr(
                 &evcxr::Error::Message(text.into()),
@@ -328,19 +328,20 @@ mod tests {
         let dump = "Compilation failed, but no parsable errors were found. STDERR:\n\
                     error: could not compile `ctx` (lib)\n\nCaused by:\n  process didn't exit \
                     successfully: `rustc --crate-name ctx` (signal: 9)\nSTDOUT:{\"reason\":1}\n";
-        let failure = of(dump);
+        let failure = failure_from(dump);
         assert_eq!(
             failure.traceback.last().map(String::as_str),
             Some("error: could not compile `ctx` (lib)")
         );
-        let full = of(&dump.replace("signal: 9", "No space left on device (os error 28)"));
+        let full =
+            failure_from(&dump.replace("signal: 9", "No space left on device (os error 28)"));
         assert!(full.value.contains("is full: the cell did not run"), "{full:?}");
         assert_eq!(full.traceback.len(), 2, "{full:?}");
         let start =
             CellFailure::from_startup("Error writing 'x': No space left on device (os error 28)");
         assert!(start.value.contains("is full: cells can't be compiled"), "{start:?}");
         assert!(!CellFailure::from_startup(dump).traceback.join("\n").contains("crate-name"));
-        assert_eq!(of("plain").value, "plain");
+        assert_eq!(failure_from("plain").value, "plain");
     }
 
     #[test]

@@ -298,8 +298,8 @@ mod tests {
                 "children": [{ "message": "clone it", "spans": [span("(e", true)] }] })
         };
         let spans = |message: &Value| {
-            let said = drop_move_locations(&format!("{message}\nwarning: 1\n"));
-            let (first, rest) = said.split_once('\n').expect("two lines");
+            let output = drop_move_locations(&format!("{message}\nwarning: 1\n"));
+            let (first, rest) = output.split_once('\n').expect("two lines");
             assert_eq!(rest, "warning: 1\n");
             let after: Value = serde_json::from_str(first).expect("JSON");
             let length = |part: &str| after[part].as_array().map_or(0, Vec::len);

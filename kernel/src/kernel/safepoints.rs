@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_loop_or_is_run_by_the_compiler_stays() {
+    fn code_without_loops_or_of_the_compiler_is_unchanged() {
         for code in [
             "impl Iterator for A { fn f<T: for<'a> Fn(&'a u8)>() {} }",
             "fn f() { let a = \"loop { }\"; /* while x { } */ let b = 'f'; }",

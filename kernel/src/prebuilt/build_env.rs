@@ -353,13 +353,13 @@ mod tests {
         let target = dir.path().join("t");
         std::fs::create_dir_all(target.join("x86/debug")).expect("folders");
         std::fs::write(target.join("CACHEDIR.TAG"), "").expect("tag");
-        let of = |path: &str| BuildEnv::from_binary_path(&dir.path().join(path));
-        let plain = of("t/release/deps/epsilab-1").expect("a target");
+        let from_path = |path: &str| BuildEnv::from_binary_path(&dir.path().join(path));
+        let plain = from_path("t/release/deps/epsilab-1").expect("a target");
         assert_eq!((plain.profile.as_str(), plain.triple), ("release", None));
-        let cross = of("t/x86/debug/epsilab").expect("a target");
+        let cross = from_path("t/x86/debug/epsilab").expect("a target");
         assert_eq!((cross.profile.as_str(), cross.triple.as_deref()), ("dev", Some("x86")));
         assert_eq!(cross.target_dir, target);
-        assert!(of("/usr/bin/epsilab").is_none());
+        assert!(from_path("/usr/bin/epsilab").is_none());
 
         // Not created by cargo, so there is no tag.
         for trace in ["mine/.rustc_info.json", "other/debug/.fingerprint/a"] {
@@ -368,7 +368,7 @@ mod tests {
             std::fs::write(trace, "").expect("written");
         }
         for name in ["mine", "other"] {
-            let found = of(&format!("{name}/debug/epsilab")).expect("a target");
+            let found = from_path(&format!("{name}/debug/epsilab")).expect("a target");
             assert_eq!((found.target_dir, found.triple), (dir.path().join(name), None));
         }
     }
@@ -387,11 +387,11 @@ mod tests {
 
     #[test]
     fn advice_names_the_command_that_fits_the_origin() {
-        let of = |origin: Origin, is_installed| origin.restore(is_installed);
-        assert!(of(Origin::Clone, false).ends_with("run `cargo lab` in the clone"));
+        let advice = |origin: Origin, is_installed| origin.restore(is_installed);
+        assert!(advice(Origin::Clone, false).ends_with("run `cargo lab` in the clone"));
         let install = "run `cargo install --path kernel --locked --profile dev --force";
-        assert!(of(Origin::Clone, true).contains(install), "{}", of(Origin::Clone, true));
-        let packages = of(Origin::Packages, true);
+        assert!(advice(Origin::Clone, true).contains(install), "{}", advice(Origin::Clone, true));
+        let packages = advice(Origin::Packages, true);
         assert!(packages.contains("`cargo install epsilab-kernel --locked --force"), "{packages}");
         // A test lies in a target folder.
         assert_eq!(is_installed(), Origin::of_this_binary() == Origin::Packages);

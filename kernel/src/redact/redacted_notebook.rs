@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_not_covered_is_anywhere_in_the_copy_and_a_copy_of_it_is_the_same() {
+    fn a_copy_has_nothing_that_is_not_covered_and_redaction_is_idempotent() {
         let mut removed = 0;
         for seed in 0..300 {
             let original = notebook(seed);
@@ -276,8 +276,8 @@ mod tests {
         ] });
         let copy = RedactedNotebook::from_notebook(&original, RedactionRules::default());
         let outputs = &copy.notebook["cells"][1]["outputs"];
-        let said = "[removed before publication: 1 figure or table in part, 2 lines of text]";
-        assert_eq!(outputs[1]["data"]["text/plain"][0], said);
+        let text = "[removed before publication: 1 figure or table in part, 2 lines of text]";
+        assert_eq!(outputs[1]["data"]["text/plain"][0], text);
         assert_eq!(outputs[2]["data"]["text/plain"], json!(["fine"]));
         assert_eq!(copy.cells[0].0, "cell 2 (f(&data))");
         assert_eq!(copy.total().to_string(), "1 figure or table in part, 2 lines of text");
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_copy_says_what_was_removed_and_adds_what_another_pass_removes() {
+    fn the_copy_counts_what_was_removed_over_all_passes() {
         let covered = output(2, 2, "secret");
         let original = json!({ "cells": [{ "cell_type": "code", "source": "f",
             "outputs": [output(0, 0, ""), covered] }] });

@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_notebook_is_refused_with_advice() {
+    fn files_that_are_no_notebooks_are_refused_with_advice() {
         refused("not json", "not JSON");
         refused("{}", "no `nbformat`");
         refused("[1]", "no `nbformat`");

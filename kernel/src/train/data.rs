@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shards_are_told_from_class_folders() {
+    fn shards_are_distinguished_from_class_folders() {
         let found = |files: &[&str]| {
             let root = tempfile::tempdir().unwrap();
             for name in files {

@@ -307,9 +307,9 @@ mod tests {
         register(&OUTSIDE).expect("names of its own");
         let args = typed(&["--method", "outside", "--turns", "3", "--sigma", "1"]);
         let method = args.method("dp-sgd", None).expect("a method");
-        let own = Builder::from(Outside { turns: 3 }).settings().clone();
+        let expected = Builder::from(Outside { turns: 3 }).settings().clone();
         assert_eq!(method.descriptor().name, "outside");
-        assert_eq!(method.settings().learning_rate, own.learning_rate);
+        assert_eq!(method.settings().learning_rate, expected.learning_rate);
         let mut help = SettingArgs::augment_args(Command::new("train"));
         assert!(help.render_long_help().to_string().contains("Of outside: Turns of a step"));
         let other = typed(&["--turns", "3"]).method("dp-sgd", None).unwrap_err();

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn right_answers_pass_and_others_get_the_hint() {
+    fn right_answers_pass_and_others_have_the_hint() {
         let answers = [
             ("01.1", 0.0003),
             ("01.2", 0.604),

@@ -54,13 +54,13 @@ fn flat(release: &Release) -> Vec<f64> {
 #[test]
 fn a_step_is_that_of_the_published_algorithm() -> Result<()> {
     let data = small();
-    let (model, everybody) = (model(&data), batch(&data, 0..40));
+    let (model, full_batch) = (model(&data), batch(&data, 0..40));
     let plain =
-        ReferenceExecutor.clipped_sum(model.network(), &everybody, &ClipRule::unclipped())?;
+        ReferenceExecutor.clipped_sum(model.network(), &full_batch, &ClipRule::unclipped())?;
     let mean_norm = finite_mean(&plain.norms).unwrap();
     for scale in [1.0, 0.5] {
         let plan = method().gradient_scale(scale).plan(&data)?;
-        let release = released(&plan, &model, &everybody);
+        let release = released(&plan, &model, &full_batch);
         // Algorithm AC: the mean threshold is s times the mean norm.
         let threshold = release.threshold.unwrap();
         assert!((threshold.value / (scale * mean_norm) - 1.0).abs() < 1e-5);
@@ -93,13 +93,13 @@ fn one_example_moves_the_release_without_bound_and_the_scale_changes_nothing() -
     // The largest distance over the labels: for some the network is already right.
     let distance = |plan: &Plan, size: f32| {
         let without = released(plan, &model, &rest);
-        let of = |label| {
+        let distance_of = |label| {
             let with = released(plan, &model, &with_last(size, label));
             let pairs = flat(&with).into_iter().zip(flat(&without));
             // In units of the noise without the example, which an observer of the step compares.
             pairs.map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt() / without.noise_std[0]
         };
-        (0..3).map(of).fold(0.0, f64::max)
+        (0..3).map(distance_of).fold(0.0, f64::max)
     };
     let published = method().plan(&data)?;
     let (hundred, thousand) = (distance(&published, 100.0), distance(&published, 1000.0));

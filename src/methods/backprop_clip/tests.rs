@@ -77,9 +77,9 @@ fn the_release_is_the_clipped_sum_and_no_example_depends_on_the_size_of_the_batc
             })
             .collect()
     };
-    let everybody: Vec<u32> = (0..40).collect();
-    let parts: Vec<Vec<f64>> = everybody.chunks(7).map(&sum).collect::<Result<_>>()?;
-    let whole = sum(&everybody)?;
+    let all_ids: Vec<u32> = (0..40).collect();
+    let parts: Vec<Vec<f64>> = all_ids.chunks(7).map(&sum).collect::<Result<_>>()?;
+    let whole = sum(&all_ids)?;
     for (i, whole) in whole.iter().enumerate() {
         let together: f64 = parts.iter().map(|part| part[i]).sum();
         assert!((together - whole).abs() < 1e-3, "the loss is summed");

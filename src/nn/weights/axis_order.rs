@@ -103,9 +103,9 @@ mod tests {
         let values: Vec<f32> = (0..120).map(|i| i as f32).collect();
         let turned = AxisOrder::Jax.to_native_order(&conv, values.clone());
         for (out, input, y, x) in [(0, 0, 0, 0), (1, 2, 3, 4), (1, 0, 2, 1), (0, 2, 1, 3)] {
-            let (own, file) =
+            let (native, file) =
                 (((out * 3 + input) * 4 + y) * 5 + x, ((y * 5 + x) * 3 + input) * 2 + out);
-            assert_eq!(turned[own], values[file]);
+            assert_eq!(turned[native], values[file]);
         }
         assert_eq!(AxisOrder::PyTorch.to_native_order(&conv, values.clone()), values);
     }

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_that_coincide_are_both_visible_and_say_so() {
+    fn coinciding_curves_are_both_visible_and_have_a_note() {
         let list = [("pldx", 0.2, false), ("rdp", 0.4, false), ("zcdp", 0.2001, false)];
         let chart = build_chart(&[], Delta::DEFAULT, &asked(&list)).unwrap();
         assert_eq!(named(&chart, "zCDP").name(), "zCDP (within 1 % of PLDX)");

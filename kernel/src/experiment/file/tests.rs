@@ -58,7 +58,7 @@ fn lists_vary_and_cases_are_named_by_what_differs() {
 }
 
 #[test]
-fn what_is_wrong_is_refused_with_its_place() {
+fn errors_of_a_file_have_their_position() {
     for (text, words) in [
         ("[]", "invalid"),
         (r#"{"experiments": []}"#, "no experiments"),
@@ -81,8 +81,8 @@ fn what_is_wrong_is_refused_with_its_place() {
     ] {
         let text = format!(r#"{{"experiments": [{{"name": "e1", "options": {options}}}]}}"#);
         let error = parse(&text).checked().map(drop).expect_err(options);
-        let said = format!("{error} {}", error.advice());
-        assert!(said.contains(words) && said.contains("e1"), "{options}: {said}");
+        let message = format!("{error} {}", error.advice());
+        assert!(message.contains(words) && message.contains("e1"), "{options}: {message}");
     }
     assert!(parse(TWO).only(&["c".into()]).is_err_and(|e| e.advice().contains("a, b")));
     assert!(parse(TWO).with_seeds(Some(0)).is_err());
@@ -142,7 +142,7 @@ fn cases_of_equal_cost_are_one_in_a_preview() {
 }
 
 #[test]
-fn what_a_paper_cannot_say_is_refused() {
+fn invalid_results_of_a_paper_are_refused() {
     for (paper, words) in [
         (r#"{"accuracy": 1}"#, "`accuracy`"),
         (r#"{"epsilon": -1}"#, "below 0"),

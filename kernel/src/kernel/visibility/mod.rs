@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn private_items_are_told_from_public_ones() {
+    fn private_items_are_distinguished_from_public_ones() {
         let mut index = ItemIndex::new(false);
         let code = r##"
             mod hidden; pub mod shown { fn f() {} }

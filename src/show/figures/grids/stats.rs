@@ -137,10 +137,10 @@ mod tests {
             (standard_errors_above(&cell, &base, &[base, cell]).unwrap() - expected).abs() < 1e-9
         );
         // Two cells that agree by luck are not believed: the grid says how seeds vary.
-        let (lucky, other) =
+        let (best, other) =
             (SeedStats::from_values(&[0.5, 0.5]), SeedStats::from_values(&[0.51, 0.51]));
-        assert!(standard_errors_above(&other, &lucky, &[lucky, other, base, cell]).unwrap() < 1.0);
-        assert_eq!(standard_errors_above(&other, &lucky, &[lucky, other]), Some(f64::INFINITY));
+        assert!(standard_errors_above(&other, &best, &[best, other, base, cell]).unwrap() < 1.0);
+        assert_eq!(standard_errors_above(&other, &best, &[best, other]), Some(f64::INFINITY));
         assert_eq!(
             standard_errors_above(
                 &SeedStats::from_values(&[0.5]),

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_cut_to_its_budget() {
+    fn large_values_are_cut_to_their_budget() {
         for shape in [&[512, 512, 3, 3][..], &[3136, 128], &[10], &[1, 1, 99, 99], &[4, 4, 4], &[]]
         {
             let laid = TileLayout::new(shape, 238.0, 583);
