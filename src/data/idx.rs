@@ -137,7 +137,7 @@ impl Pair {
         if x.items() != y.items() {
             let (n, m) = (format_count(x.items()), format_count(y.items()));
             let what = format!("{n} images in {}, but {m} labels", images.display());
-            let fix = "give the two files of one pair (train with train)";
+            let fix = "give the two files of one part (train with train)";
             return Err(corrupt(labels, what).fix(fix));
         }
         Ok(Self { images: x, labels: y })
