@@ -296,7 +296,7 @@ fn a_run_whose_data_have_changed_is_not_resumed_and_nothing_is_charged() {
     let refused = output(home, &["runs", "resume", &id]);
     let said = text(&refused.stderr);
     assert_eq!(refused.status.code(), Some(1), "{said}");
-    assert!(said.contains("have changed") && said.contains("put the file back"), "{said}");
+    assert!(said.contains("have changed") && said.contains("restore the file"), "{said}");
     assert_eq!(entries(home), charged, "the only ledger is as before");
     assert_eq!(files(&home.join("runs")), stored, "nothing is stored");
 

@@ -22,7 +22,7 @@ fn dp_snip_is_charged_with_the_run_and_told_in_its_statement() -> Result<()> {
     assert!(matches!(plan.event(), Event::Composed { .. }));
     assert!(run.epsilon() <= 8.0 && run.epsilon() > 7.8, "{run}");
     let said = run.statement().to_string();
-    assert!(said.contains("Choosing the mask was a release of its own"), "{said}");
+    assert!(said.contains("Choosing the mask was a separate release"), "{said}");
     assert_eq!(run.badge().to_string(), "proved");
     let (kept, all) = (run.mask().unwrap().kept_count(), run.mask().unwrap().len());
     assert_eq!(kept, all - all / 2);
