@@ -133,10 +133,10 @@ pub fn statement(facts: &GuaranteeFacts) -> String {
                 _ => String::new(),
             };
             format!(
-                "This training is ({epsilon}, {delta})-differentially private. Whoever sees the \
+                "This training is ({epsilon}, {delta})-differentially private. Anyone who sees the \
                  trained model, and every model on the way to it, can tell two data sets that \
-                 differ in {} (neighbours: {}) apart only within epsilon = {epsilon} and \
-                 delta = {delta}.{condition}",
+                 differ in {} (neighbours: {}) apart only within epsilon = {epsilon} and delta = \
+                 {delta}.{condition}",
                 facts.unit,
                 neighbours(facts.neighbouring),
             )

@@ -135,11 +135,11 @@ The run is stored in the project's run store and charged to its ledger. Both are
 project, or in the folder named by EPSILAB_HOME; `doctor` says which is used. So the same command
 trains nothing the second time; --fresh trains and spends again.
 
-With --checkpoint-every 500 (steps) or 10min, a run that is killed or stopped goes on from its last
+With --checkpoint-every 500 (steps) or 10min, a run that is killed or stopped resumes from its last
 checkpoint when the same command is given again, or by `runs resume`.
 
 A plan file holds all settings but data, model and device; give these as options. The file may be
-edited: epsilon and everything else is computed from what it says.
+edited: epsilon and everything else is computed from its settings.
 
 With --json stdout is one line: method, badge (proved, assumption, none), epsilon, delta,
 noise_multiplier (the initial one), steps, accuracy, trained_parameters, seconds, run (its random
@@ -220,11 +220,12 @@ runs resume 3f09
 runs remove 3f09",
     "\
 Runs are named by hashes of their settings and data; the first characters suffice. A run with the
-state `checkpoint` was killed or stopped. It goes on with `resume`, or with the command, cell or
-program that began it: nothing is charged twice, and on the CPU the result is the same bit for bit.
+state `checkpoint` was killed or stopped. It resumes with `resume`, or with the command, cell or
+program that started it: nothing is charged twice, and on the CPU the result is the same bit for
+bit.
 
 A checkpoint holds the seeds of its run's batches and noise. It is readable by its owner only and
-removed when the run is finished. Without it the run can't go on; its charge stays in the ledger.
+removed when the run is finished. Without it the run can't resume; its charge stays in the ledger.
 
 With --json stdout is a list with one object per run: id, state (finished, ended_early, checkpoint,
 damaged), method, data, steps, planned_steps, epsilon, accuracy, at, command.",

@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(at(Ok(3), 300).unwrap(), Some(3));
         assert_eq!(at(Err(silent()), 400).unwrap(), None, "it has answered in between");
         let error = at(Err(silent()), 700).unwrap_err().to_string();
-        assert!(error.contains("the same command watches them"), "{error}");
+        assert!(error.contains("run the same command to watch them"), "{error}");
         let other = Error::new(ErrorKind::Ledger, "the ledger", "changed");
         assert_eq!(at(Err(other), 701).unwrap_err().kind(), ErrorKind::Ledger);
     }

@@ -89,9 +89,11 @@ impl BatchSystem for Played {
         self.submissions.borrow_mut().push((name, tickets, first, tasks));
         assert!(fails != Fails::KilledAfter, "the submitter is killed");
         match fails {
-            Fails::Answer | Fails::Silent => {
-                Err(Error::new(ErrorKind::Io, "the answer of sbatch", "\"Welcome\" is no number"))
-            }
+            Fails::Answer | Fails::Silent => Err(Error::new(
+                ErrorKind::Io,
+                "the answer of sbatch",
+                "\"Welcome\" is not the number",
+            )),
             _ => Ok(number as u64),
         }
     }
@@ -276,7 +278,7 @@ fn an_unreadable_job_number_withdraws_no_running_job() {
     let lab = Lab::new(109);
     lab.fails(Fails::Silent);
     let error = lab.submit().unwrap_err().to_string();
-    assert!(error.contains("may have been taken") && error.contains("same command"), "{error}");
+    assert!(error.contains("may have been submitted") && error.contains("same command"), "{error}");
     assert_eq!(lab.charged(), 12, "nothing is taken back of what may run");
     lab.fails(Fails::Never);
     lab.submit().unwrap();
@@ -300,7 +302,7 @@ fn a_grid_of_arrays_equals_the_local_grid_and_is_charged_once() {
     let status = lab.on(|site| site.status()).unwrap();
     assert_eq!((status.finished(), status.waiting()), (4, 8), "{status}");
     let part = lab.collect().unwrap();
-    assert!(part.runs() >= 4 && part.to_string().contains("waits for its turn"), "{part}");
+    assert!(part.runs() >= 4 && part.to_string().contains("waiting in the queue"), "{part}");
     assert_eq!(lab.charges().iter().filter(|charge| charge.closed).count(), 4);
     let worked = lab.run(99);
     assert!(worked.iter().all(|worked| worked.as_ref().unwrap().trained == 2));

@@ -85,10 +85,7 @@ pub(super) fn read_decompressed(path: &Path, most: usize) -> Result<Vec<u8>> {
 }
 
 fn too_large(path: &Path, most: usize) -> Error {
-    corrupt(
-        path,
-        format!("more than {} bytes, the largest size of such a file", format_count(most)),
-    )
+    corrupt(path, format!("more than {} bytes, the size limit for such a file", format_count(most)))
 }
 
 pub(super) fn corrupt(path: &Path, what: impl Into<String>) -> Error {

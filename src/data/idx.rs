@@ -137,7 +137,7 @@ impl Pair {
         if x.items() != y.items() {
             let (n, m) = (format_count(x.items()), format_count(y.items()));
             let what = format!("{n} images in {}, but {m} labels", images.display());
-            let fix = "give the two files of one pair (train with train)";
+            let fix = "give the two files of one part (train with train)";
             return Err(corrupt(labels, what).fix(fix));
         }
         Ok(Self { images: x, labels: y })
@@ -293,7 +293,7 @@ mod tests {
     fn a_header_with_huge_sizes_allocates_nothing() {
         // 2^32 - 1 in each size: more bytes than 64 bits count; then about 16 exbibytes.
         for third in [u32::MAX, 1] {
-            let text = "more than the 2,147,483,648 that are kept in memory";
+            let text = "more than the limit of 2,147,483,648 bytes in memory";
             refuses(&images(u32::MAX, u32::MAX, third, 5), IdxKind::Images, text);
         }
         refuses(&images(1 << 30, 2, 1, 5), IdxKind::Images, "21 bytes found");

@@ -25,7 +25,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// Allowed numbers of classes: a larger number means that the labels are not classes.
 pub(super) const CLASSES: RangeInclusive<usize> = 2..=65_536;
-pub(super) const CLASSES_FIX: &str = "the number of classes must be from 2 to 65,536";
+pub(super) const CLASSES_FIX: &str = "use labels of 2 to 65,536 classes";
 
 /// Creates a data set from vectors: `x` holds the features of all examples, `[examples, shape…]`
 /// row-major, and `y` their labels, below `classes`.

@@ -107,7 +107,7 @@ fn on_gpus(most: usize) -> JobAllocation {
     match gpus.len() {
         0 | 1 => JobAllocation::sequential(),
         n => {
-            let description = Some(format!("{n} runs at once, each on a GPU of its own"));
+            let description = Some(format!("{n} runs at once, each on its own GPU"));
             let share = |device| JobResources { threads: None, device: Some(device) };
             JobAllocation { jobs: gpus.into_iter().map(share).collect(), description }
         }

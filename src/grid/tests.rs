@@ -127,7 +127,7 @@ fn differences_to_a_baseline_are_those_of_equal_seeds() {
     assert!(json[2].get("difference").is_none(), "no run, no difference: {json}");
     assert!(json[0].get("difference").is_none(), "the baseline itself: {json}");
     let error = result.with_baseline(3).unwrap_err();
-    assert!(error.to_string().contains("3 cells"), "{error}");
+    assert!(error.to_string().contains("3 cases"), "{error}");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn the_size_of_noise_is_two_standard_errors_of_a_difference() {
         of(Inner { cells: vec![cell(0.0, None, &[0.9, 0.92])], ..two_cells() }).notes().join("\n");
     assert!(odd.contains("1 degree of freedom)"), "{odd}");
     let notes = of(result_of_one()).notes().join("\n");
-    assert!(notes.contains("One seed says nothing about noise"), "{notes}");
+    assert!(notes.contains("One seed gives no estimate of noise"), "{notes}");
     assert!(!notes.contains("Differences below"), "{notes}");
 }
 
@@ -247,15 +247,15 @@ fn costs_are_those_of_all_runs_together_and_choosing_is_not_free() {
     for words in ["Private runs: 4 on toys, and 2 other attempts", "best of these 4 runs"] {
         assert!(notes.contains(words), "{words}: {notes}");
     }
-    assert!(!notes.contains("never said how far"), "{notes}");
+    assert!(!notes.contains("did not report their steps"), "{notes}");
     attempts.privacy_cost.open_attempts = 1;
     let notes = of(attempts).notes().join("\n");
-    assert!(notes.contains("1 of these never said how far it came"), "{notes}");
+    assert!(notes.contains("1 of these did not report their steps"), "{notes}");
     let kind = privacy::ErrorKind::Accounting;
     let refusal = privacy::Error::new(kind, "epsilon", "too much of it");
     more.privacy_cost.own_cost = OnceLock::from(Err(refusal));
     let notes = of(more).notes().join("\n");
-    assert!(notes.contains("what no accountant can say") && notes.contains("too much"), "{notes}");
+    assert!(notes.contains("an unknown epsilon") && notes.contains("too much"), "{notes}");
     // One run chooses nothing; a run without privacy is no private run, and said to be none.
     let notes = of(result_of_one()).notes().join("\n");
     assert!(notes.contains("Private runs: 1 on") && !notes.contains("Choosing"), "{notes}");
@@ -273,7 +273,7 @@ fn missing_runs_are_listed() {
     inner.interrupted = true;
     let result = of(inner);
     let notes = result.notes();
-    let line = notes.iter().find(|note| note.starts_with("Not made")).unwrap();
+    let line = notes.iter().find(|note| note.starts_with("Not trained")).unwrap();
     assert_eq!(line.lines().count(), 1);
     assert!(line.contains("dropped 0.5") && line.contains("the disk"), "{line}");
     let stopped = notes.last().unwrap();

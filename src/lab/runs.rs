@@ -378,7 +378,7 @@ mod tests {
         assert!(opened.is_restored() && opened.accuracy() == run.accuracy());
         assert_eq!(opened.model().provenance(), run.model().provenance());
         let error = open_in(&store, runs.get(0)?, &model, &data::glyphs_with(40, 10, 87)?);
-        assert!(error.unwrap_err().to_string().contains("not the same"));
+        assert!(error.unwrap_err().to_string().contains("these data differ"));
         assert_eq!(store.find_record("opened")?.steps, 2);
         Ok(())
     }

@@ -72,7 +72,7 @@ fn describe_coordinates(
     if !released.is_empty() && private {
         let events = released.iter().map(Event::to_string).collect::<Vec<_>>().join("; then ");
         text += &format!(
-            " Choosing the mask was a release of its own on all training examples, counted in \
+            " Choosing the mask was a separate release on all training examples, counted in \
              epsilon: {events}."
         );
     }

@@ -90,7 +90,7 @@ mod tests {
             "{words}"
         );
         assert!(words.contains("1 earlier attempt at this run stays charged"), "{words}");
-        assert!(words.contains("1 of them never said how far it came"), "{words}");
+        assert!(words.contains("1 of them did not report their steps"), "{words}");
         // The one that was finished stays charged as well, for what it took.
         let [words] = &train()?[..] else { panic!("it is told once") };
         let two =

@@ -175,7 +175,7 @@ fn a_cell_that_fails_takes_no_other_away() -> Result<()> {
     assert_eq!((counts.trained, counts.failed), (2, 2));
     assert_eq!(unreachable.mean(), None);
     let text = result.to_string();
-    assert_eq!(text.matches("Not made").count(), 3, "{text}");
+    assert_eq!(text.matches("Not trained").count(), 3, "{text}");
     let alone = made(&Grid::new(method()).epsilon([1e-6]).delta(1e-30), &data).unwrap_err();
     assert!(unreachable.errors[0].starts_with(alone.to_string().lines().next().unwrap()));
     Ok(())

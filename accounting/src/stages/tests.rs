@@ -44,7 +44,7 @@ fn tables_out_of_range_are_rejected_also_when_read() {
     }
     assert!(scheduled("constant", "constant", 0.1, 0).is_err());
     assert!(scheduled("constant", "constant", 0.0, 9).is_err());
-    assert!(scheduled("constant", "exp:100", 0.5, 99).is_err(), "the clip bound underflows");
+    assert!(scheduled("constant", "exp:100", 0.5, 99).is_err(), "the clip norm underflows");
     for json in ["[]", r#"[{"steps":0,"noise_multiplier":1.0}]"#, r#"[{"noise_multiplier":1.0}]"#] {
         assert!(serde_json::from_str::<Stages>(json).is_err(), "{json}");
     }

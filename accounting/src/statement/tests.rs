@@ -76,7 +76,10 @@ fn a_guarantee_that_says_little_has_a_caveat() {
     );
     for epsilon in [10_000.0, 1e6] {
         let nothing: Vec<String> = caveats(epsilon, 1e-5, 60_000);
-        assert!(nothing.len() == 1 && nothing[0].contains("promises nothing"), "{nothing:?}");
+        assert!(
+            nothing.len() == 1 && nothing[0].contains("guarantees nothing in practice"),
+            "{nothing:?}"
+        );
     }
     let both: Vec<String> = caveats(12.3, 0.01, 100);
     assert!(both.len() == 2 && both[1].contains("delta 0.01 is not below 1 / 100"), "{both:?}");
@@ -122,8 +125,8 @@ fn every_sampler_has_its_own_words() {
                 noise_multiplier,
                 steps: 7,
             },
-            "How: 7 steps with Poisson sampling at sampling rate 0.01, of larger samples a \
-             random part of 600.",
+            "How: 7 steps with Poisson sampling at sampling rate 0.01; batches larger than 600 are \
+             cut to a uniformly random subset of that size.",
         ),
         (
             Event::FixedSizeGaussian { examples, batch_size: 500, noise_multiplier, steps: 9 },

@@ -127,7 +127,7 @@ fn a_list_of_orders_belongs_to_rdp() {
     assert!(words.contains("tf_legacy (72 orders, 1.25 to 512)"), "{words}");
     for other in ["pld", "gdp", "zcdp", "headline"] {
         let line = format!("{line} --orders tf_legacy --accountant {other}");
-        refused(epsilon_line(&line), ErrorKind::Setting, "only rdp works with");
+        refused(epsilon_line(&line), ErrorKind::Setting, "only the accountant rdp takes");
     }
     for bad in ["no_such_list", "1.0"] {
         assert!(epsilon_line(&format!("{line} --orders {bad}")).is_err());
@@ -217,9 +217,9 @@ fn a_length_that_is_contradictory_or_open_is_refused_with_the_reason() {
     let line = "--sampling-rate 0.01 --noise-multiplier 1 --delta 1e-5";
     for (length, words) in [
         ("", "neither --steps nor --epochs"),
-        ("--steps 10 --epochs 1", "may not agree"),
+        ("--steps 10 --epochs 1", "may disagree"),
         ("--schedule linear:0.9", "neither --steps nor --epochs"),
-        ("--steps 10 --epochs 1 --schedule linear:0.9", "may not agree"),
+        ("--steps 10 --epochs 1 --schedule linear:0.9", "may disagree"),
         ("--steps 0 --schedule linear:0", "above 0"),
         ("--epochs 1e300 --schedule linear:0.9", "steps"),
         ("--epochs 1e9 --schedule linear:0.999999999", "changes more than"),
@@ -436,7 +436,7 @@ fn a_ledger_itself_is_not_an_exported_one() {
 #[test]
 fn a_file_that_holds_no_events_is_refused_with_the_reason() {
     for (text, words) in [
-        ("", "no file of events"),
+        ("", "not a file of events"),
         ("17", "no list of events"),
         ("{}", "no list of events"),
         (r#"{"data_sets":{}}"#, "not a list"),
@@ -448,7 +448,7 @@ fn a_file_that_holds_no_events_is_refused_with_the_reason() {
             r#"{"kind":"gaussian","noise_multiplier":1.0,"count":1,"sampling_rate":0.1}"#,
             "unknown field `sampling_rate`",
         ),
-        (r#"{"format":2,"data_sets":[]}"#, "format 2 is not known"),
+        (r#"{"format":2,"data_sets":[]}"#, "not format 2"),
         (r#"{"format":"1","events":[]}"#, "is not known"),
         (r#"{"neighbouring":"twins","events":[]}"#, "twins"),
     ] {

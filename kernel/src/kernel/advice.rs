@@ -166,9 +166,9 @@ fn found_result(error: &evcxr::CompilationError) -> bool {
     })
 }
 
-const OWNED_VALUE_ADVICE: &str = "keep a value of its own, by `.clone()`, `.to_owned()` or \
-                     `.collect::<Vec<_>>()`; or put the code into braces `{ … }` if no later cell \
-                     needs the variable";
+const OWNED_VALUE_ADVICE: &str = "keep an owned value, with `.clone()`, `.to_owned()` or \
+                                  `.collect::<Vec<_>>()`; or put the code into braces `{ … }` if \
+                                  no later cell needs the variable";
 
 /// Returns evcxr's message about a variable that can't be kept, with advice. Other messages stay.
 pub fn explain_unkept_variable(message: &str) -> String {

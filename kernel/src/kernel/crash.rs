@@ -94,7 +94,11 @@ mod tests {
     #[test]
     fn every_exit_status_has_a_readable_line() {
         for (how, last_line, expected) in [
-            ("signal: 6 (SIGABRT)", "thread 'main' has overflowed its stack", "used up its stack"),
+            (
+                "signal: 6 (SIGABRT)",
+                "thread 'main' has overflowed its stack",
+                "the cell overflowed its stack",
+            ),
             ("signal: 6 (SIGABRT) (core dumped)", "", "aborted its own process"),
             ("signal: 6 (SIGABRT)", "panic in a destructor during cleanup", "a destructor"),
             ("signal: 6 (SIGABRT)", "memory allocation of 8 bytes failed", "memory ran out"),

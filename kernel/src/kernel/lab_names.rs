@@ -84,7 +84,7 @@ const TYPE_MISMATCH_ADVICE: [(&str, &str); 8] = [
     ("expected `(&str, &", "each has a name: `&[(\"first\", &first), (\"second\", &second)]`"),
     (
         "expected `&ModelBuilder<",
-        "each seed builds a model of its own: pass the builder, without `.build()?`",
+        "each seed builds its own model: pass the builder, without `.build()?`",
     ),
     ("`f64: From<&str>`", "a number is expected: write it without quotes"),
 ];

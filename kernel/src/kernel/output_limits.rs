@@ -165,7 +165,7 @@ impl OutputLimits {
             ("text/plain", "txt"),
         ];
         let found = KINDS.iter().find_map(|(kind, name)| Some((name, data.get(*kind)?.as_str()?)));
-        let Some((name, text)) = found else { return "it is lost".into() };
+        let Some((name, text)) = found else { return "lost".into() };
         let bytes = match *name {
             "png" => BASE64_STANDARD.decode(text.trim()).unwrap_or_default(),
             _ => text.as_bytes().to_vec(),
@@ -174,11 +174,11 @@ impl OutputLimits {
         let done =
             std::fs::create_dir_all(&self.folder).and_then(|()| std::fs::write(&path, bytes));
         match done {
-            Ok(()) => format!("it is in {}", path.display()),
+            Ok(()) => format!("saved in {}", path.display()),
             Err(error) => {
                 // A part of a figure can't be shown.
                 let _ = std::fs::remove_file(&path);
-                format!("it is lost ({}: {error})", path.display())
+                format!("lost ({}: {error})", path.display())
             }
         }
     }

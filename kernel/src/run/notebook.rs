@@ -378,8 +378,8 @@ mod tests {
     #[test]
     fn files_that_are_no_notebooks_are_refused_with_advice() {
         refused("not json", "not JSON");
-        refused("{}", "no `nbformat`");
-        refused("[1]", "no `nbformat`");
+        refused("{}", "without `nbformat`");
+        refused("[1]", "without `nbformat`");
         refused("{\"nbformat\":3,\"worksheets\":[]}", "format 3");
         refused("{\"nbformat\":5,\"cells\":[]}", "format 5");
         refused("{\"nbformat\":4}", "no list of cells");

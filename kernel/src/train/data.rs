@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(read("folder", Some(8)).unwrap().shape(), [3, 8, 8]);
         assert_eq!(read("folder", None).unwrap().shape(), [3, 32, 32]);
         fs::write(root.path().join("s.tar"), []).unwrap();
-        assert!(read("s.tar", Some(8)).unwrap_err().to_string().contains("no end of the archive"));
+        assert!(read("s.tar", Some(8)).unwrap_err().to_string().contains("no end marker"));
         fs::write(root.path().join("x.csv"), "a,label\n1,x\n2,y\n").unwrap();
         assert!(read("x.csv", Some(8)).unwrap_err().to_string().contains("images in files"));
     }

@@ -229,7 +229,7 @@ impl InitialModelArgs {
         let refused =
             |why: String, fix: &str| Err(Error::setting("--pretrain-on", name, why).fix(fix));
         if data.origin() == public.origin() {
-            let why = "these are the private data of the run, and the model would keep what it \
+            let why = "the data are the private data of the run, and the model would keep what it \
                        learned from them without privacy";
             return refused(why.to_owned(), "choose other data, such as glyphs for digits");
         }

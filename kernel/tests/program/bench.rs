@@ -157,7 +157,8 @@ fn invalid_settings_are_refused_at_once() {
 #[test]
 fn a_missing_gpu_is_an_error_and_not_a_measurement() {
     // No machine has that many GPUs.
-    for (device, words) in [("cuda:4096", "cuda:4096 can't be used"), ("cuda:-1", "no device")] {
+    for (device, words) in [("cuda:4096", "cuda:4096 can't be used"), ("cuda:-1", "unknown device")]
+    {
         for more in [&[][..], &["--json"], &["--check"], &["--measure", "private"]] {
             let output = bench(&[&SMALL[..], &["--device", device], more].concat());
             let err = text(&output.stderr);

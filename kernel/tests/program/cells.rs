@@ -252,7 +252,7 @@ fn common_mistakes_are_explained_in_a_line() {
     explained("let v = vec![1]; let w = v; v.len()", "`v.clone()`");
     explained(
         "let data = epsilab::data::glyphs();\nlet n = data.size();",
-        "put `?` behind the call",
+        "put `?` after the call",
     );
     explained("let n: u32 = \"3\".parse::<u32>();", "`?`");
     explained("let q = Vec::new();", "`q: Vec<T>`");

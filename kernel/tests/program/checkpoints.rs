@@ -296,7 +296,7 @@ fn a_run_whose_data_have_changed_is_not_resumed_and_nothing_is_charged() {
     let refused = output(home, &["runs", "resume", &id]);
     let stderr = text(&refused.stderr);
     assert_eq!(refused.status.code(), Some(1), "{stderr}");
-    assert!(stderr.contains("have changed") && stderr.contains("put the file back"), "{stderr}");
+    assert!(stderr.contains("have changed") && stderr.contains("restore the file"), "{stderr}");
     assert_eq!(entries(home), charged, "the only ledger is as before");
     assert_eq!(files(&home.join("runs")), stored, "nothing is stored");
 

@@ -183,7 +183,7 @@ fn notebooks_that_cannot_be_run_are_refused_with_the_reason() {
     refused(&["run", &path.to_string_lossy(), "--out", &own_folder], "over its source");
     refused(&["run", &path.to_string_lossy(), "--params", "epochs=3"], "tag `parameters`");
     refused(&["run", &path.to_string_lossy(), &path.to_string_lossy()], "would be written to");
-    refused(&["run", &path.to_string_lossy(), "--compare"], "no outputs that were saved");
+    refused(&["run", &path.to_string_lossy(), "--compare"], "no outputs saved with --inplace");
     let unchanged = std::fs::read_to_string(&path).expect("still there");
     assert!(unchanged.contains("1 + 1"));
 }
@@ -213,7 +213,7 @@ fn a_kernelspec_is_installed_listed_and_removed() {
     let foreign = folder.path().join("share/jupyter/kernels/stranger");
     std::fs::create_dir_all(&foreign).expect("made");
     std::fs::write(foreign.join("kernel.json"), "{\"argv\": [\"x\"]}").expect("written");
-    refused(&["uninstall", "--prefix", &prefix, "--name", "stranger"], "not ours");
+    refused(&["uninstall", "--prefix", &prefix, "--name", "stranger"], "not a kernel of Epsilab");
     refused(&["install", "--prefix", &prefix, "--name", "stranger"], "another kernel");
     assert!(foreign.join("kernel.json").is_file());
 
@@ -403,7 +403,7 @@ fn saved_outputs_are_small_and_compared_with_a_fresh_run() {
     let broken = saved.replace("Event::poisson(0.01,", "Event::poison(0.01,");
     std::fs::write(&path, &broken).expect("written");
     let (code, err) = ran(&["--inplace", "--profile", "tiny"]);
-    assert!(code == Some(1) && err.contains("stays as it was"), "{err}");
+    assert!(code == Some(1) && err.contains("is unchanged"), "{err}");
     assert_eq!(std::fs::read_to_string(&path).expect("there"), broken);
 }
 

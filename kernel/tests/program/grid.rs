@@ -212,7 +212,7 @@ fn child_processes_train_the_same_runs_and_are_charged_once() {
     let again = grid(elsewhere.path(), &args);
     assert_eq!((again.stdout, ledgers(elsewhere.path())), (others.stdout, before));
     let refused = grid(elsewhere.path(), &[&args[..], &["--partition", "main"]].concat());
-    assert!(text(&refused.stderr).contains("settings of jobs on a cluster"), "{refused:?}");
+    assert!(text(&refused.stderr).contains("jobs on a cluster"), "{refused:?}");
 }
 
 /// Parts of what is done on a cluster are done for every model.

@@ -112,7 +112,7 @@ fn a_private_run_is_one_line_whose_epsilon_is_that_of_the_accountant() {
     let caveats: Vec<&str> =
         json["caveats"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let [epsilon, delta] = caveats[..] else { panic!("{json}") };
-    assert!(epsilon.contains("promises nothing in practice"), "{json}");
+    assert!(epsilon.contains("guarantees nothing in practice"), "{json}");
     assert!(delta.starts_with("delta 0.01 is not below 1 / "), "{json}");
     let words = text(&train(home.path(), &weak).stdout);
     assert!(words.contains(&format!("caveat: {epsilon}\ncaveat: {delta}\n")), "{words}");
@@ -273,7 +273,7 @@ fn methods_with_settings_of_their_own_take_them_by_name() {
     let wrong = |args: &[&str], words: &[&str]| refused(&train(home.path(), args), words);
     wrong(
         &["--method", "quantile", "--gradient-scale", "1"],
-        &["--gradient-scale = 1", "no setting of this name"],
+        &["--gradient-scale = 1", "no such setting"],
     );
     wrong(
         &["--gradient-scale", "1"],
@@ -282,7 +282,7 @@ fn methods_with_settings_of_their_own_take_them_by_name() {
     wrong(&["--method", "quantile", "--rate", "fast"], &["rate = fast", "not a number"]);
     wrong(&["--method", "auto-dp-sgd", "--epsilon", "1"], &["target", "noise multiplier"]);
     let clipped = [&auto[..], &["--clip-rule", "flat"]].concat();
-    wrong(&clipped, &["--clip-rule", "no clip bound"]);
+    wrong(&clipped, &["--clip-rule", "no clip norm"]);
 }
 
 #[test]
@@ -385,7 +385,7 @@ fn a_run_starts_from_public_data_or_from_a_file() {
     let file = ["--pretrained", model.to_str().expect("a path")];
     let same = ["--data", "patterns", "--train", "200", "--test", "50"];
     let same = [&["train"], &same[..], &PLAN, &file].concat();
-    refused(&run(home.path(), &same), &["patterns", "know them already"]);
+    refused(&run(home.path(), &same), &["patterns", "trained on the same data"]);
     let args = [&["train"], &PAPERNOT[..], &PLAN, &file].concat();
     refused(&run(home.path(), &args), &["[3, 32, 32]", "[1, 28, 28]"]);
 }
@@ -433,7 +433,7 @@ fn wrong_weights_are_refused_before_anything_is_trained() {
     refused(&with(&["--pretrained", file, "--layout", "own"]), &["--layout without --model"]);
     refused(&with(&["--pretrained", file, "--layout", "keras"]), &["choose from timm-resnetv2"]);
     let both = ["--pretrained", file, "--layout", "own", "--pretrain-on", "glyphs"];
-    refused(&with(&[&both[..], &["--model", "papernot_cnn"]].concat()), &["has one start"]);
+    refused(&with(&[&both[..], &["--model", "papernot_cnn"]].concat()), &["has one initial model"]);
 }
 
 #[test]

@@ -141,7 +141,7 @@ impl OneRunAudit {
         let features: usize = data.shape().iter().product();
         let canaries = self.canaries.unwrap_or(features.min(MAX_CANARIES));
         if !(2..=features).contains(&canaries) {
-            let why = format!("each canary has a feature of its own, of {features}");
+            let why = format!("each canary needs its own feature, and there are {features}");
             return Err(Error::setting("canaries", canaries, why)
                 .fix("use at least 2 and at most that number"));
         }

@@ -56,7 +56,7 @@ fn other_data_other_versions_and_unknown_tasks_train_nothing() {
     assert_ne!(edited, text);
     std::fs::write(&tickets, edited).unwrap();
     let worked = run_worker(&tickets, 0).unwrap();
-    assert!(worked.errors[0].to_string().contains("not those of the run that was charged"));
+    assert!(worked.errors[0].to_string().contains("differ from those of the charged run"));
     std::fs::write(&tickets, text).unwrap();
     lab.run(99);
     lab.is_complete();

@@ -271,7 +271,7 @@ fn check_selection(weights: &CoordinateWeights, sum: &Gradients) -> Result<()> {
 
 /// Returns the error for a weight strictly between 0 and 1.
 fn fractional_weight(weight: f32) -> Error {
-    let why = "with such a weight the sum can change by more than the bound on the weighted norm";
+    let why = "with this weight the sum can change by more than the bound on the weighted norm";
     Error::setting("weight", weight, why).fix("use zeros and ones to select coordinates")
 }
 

@@ -48,7 +48,7 @@ fn a_report_has_every_section_and_no_hash() -> Result<()> {
             assert!(!text.contains(hidden), "{hidden}");
         }
         for part in
-            ["Whoever sees the trained model", "1 of 1", "closed", "noise_multiplier", "Burn "]
+            ["Anyone who sees the trained model", "1 of 1", "closed", "noise_multiplier", "Burn "]
         {
             assert!(text.contains(part), "{part}: {text}");
         }

@@ -70,7 +70,9 @@ impl Plan {
         let plan: Self = serde_json::from_value(given.clone()).map_err(|e| e.to_string())?;
         let read = serde_json::to_value(&plan).map_err(|e| e.to_string())?;
         match first_unknown_key(&given, &read) {
-            Some(key) => Err(format!("`{key}` is no key, or has its default and is left out")),
+            Some(key) => {
+                Err(format!("`{key}` is unknown, or has its default value and must be left out"))
+            }
             None => Ok(plan),
         }
     }
@@ -80,7 +82,7 @@ impl Plan {
         let descriptor = self.descriptor()?;
         if descriptor.adds_noise != self.privacy.is_some() {
             let value = if descriptor.adds_noise { "null" } else { "given" };
-            let why = format!("this does not agree with the method, {}", descriptor.title);
+            let why = format!("the value contradicts the method, {}", descriptor.title);
             return Err(Error::setting("privacy", value, why).fix(rebuild_advice()));
         }
         if let Some(selection) = &self.selection {
@@ -103,7 +105,7 @@ impl Plan {
                 .fix("give `steps` of the plan and `steps` of its settings the same value"));
         }
         if self.settings.learning_rate.is_some_and(|rate| rate != self.learning_rate) {
-            let why = "`learning_rate` of the settings is another";
+            let why = "the `learning_rate` of the settings differs";
             return Err(Error::setting("learning_rate", self.learning_rate, why)
                 .fix("give both the same value"));
         }

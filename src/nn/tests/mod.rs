@@ -255,7 +255,7 @@ fn a_missing_folder_is_made_and_one_that_can_not_be_made_is_named() {
     let (kind_, text) = kind(model.save(file.join("model")));
     assert_eq!(kind_, ErrorKind::Io);
     let file = file.display().to_string();
-    assert!(text.contains(&file) && text.contains("a folder of yours"), "{text}");
+    assert!(text.contains(&file) && text.contains("a folder that you can write"), "{text}");
 }
 
 #[test]

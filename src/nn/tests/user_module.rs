@@ -184,7 +184,7 @@ fn everything_in_the_way_of_private_training_is_named_at_once() {
         "batch: BatchNorm mixes the examples of a batch: use GroupNorm",
         "prelu: Burn's PRelu has no counterpart",
         "free: a parameter that no layer of the lab reports",
-        "idle: its forward pass is never called",
+        "idle: a layer whose forward pass is never called",
         "again.weight: the same parameter as head.weight",
         "again.bias: the same parameter as head.bias",
         "change with the other examples",
@@ -300,7 +300,7 @@ fn examples_that_see_each_other_behind_a_layer_norm_are_found_out() {
         let (kind_, text) = kind(model(how));
         assert_eq!(kind_, ErrorKind::Model);
         assert!(text.contains(expected), "{how:?}: {text}");
-        assert!(text.contains("compute each row of the batch by itself"), "{text}");
+        assert!(text.contains("compute each row of the batch independently"), "{text}");
     }
 }
 

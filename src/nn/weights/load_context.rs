@@ -58,7 +58,7 @@ impl LoadContext<'_> {
         let Some(name) = source.entries.keys().find(is_statistic) else { return Ok(()) };
         let name = printable(name);
         let why = "BatchNorm mixes the examples of a batch by its statistics: an example has no \
-                   gradient of its own, so clipping can't bound what it contributes";
+                   separate gradient, so clipping can't bound its contribution";
         Err(self.error(format_args!("a network with BatchNorm ({name})"), why).fix(
             "use weights of a network with GroupNorm, such as timm's resnetv2_50x1_bit; the \
              ResNets of torchvision all have BatchNorm",

@@ -176,7 +176,7 @@ fn a_resumed_run_that_fails_keeps_its_charge() {
     assert_eq!(world.ledger.events().unwrap(), charged);
     let account = world.ledger.state().unwrap();
     let words = &account.charges()[0].closing_note;
-    assert!(words.starts_with("no less than before the run was resumed"), "{words}");
+    assert!(words.starts_with("not fewer than before the run was resumed"), "{words}");
 }
 
 #[test]

@@ -135,7 +135,7 @@ fn a_trial_that_diverges_is_the_worst() -> Result<()> {
     let lost = seed(&|chosen| chosen == [0]);
     let error = best_of(&plan(&data, Trials::geometric(2.0), &rates, lost), &data, &ledger);
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("each one diverged") && error.contains("stays charged"), "{error}");
+    assert!(error.contains("each trial diverged") && error.contains("stays charged"), "{error}");
     assert_eq!(ledger.runs()?.len(), 2, "both are charged");
     Ok(())
 }
@@ -152,7 +152,7 @@ fn trials_that_cost_more_than_is_charged_are_refused() -> Result<()> {
         }
         let edited: Plan = serde_json::from_value(edited).unwrap();
         let error = best_of(&edited, &data, &ledger).unwrap_err();
-        assert!(error.to_string().contains("all release the same"), "{error}");
+        assert!(error.to_string().contains("trials with equal releases"), "{error}");
     }
     assert!(ledger.runs()?.is_empty());
     best_of(&plan, &data, &ledger)?;
@@ -168,7 +168,7 @@ fn a_poisson_law_may_release_nothing_and_is_charged() -> Result<()> {
     let seed = (0..).find(none).unwrap();
     let plan = plan(&data, Trials::poisson(1.0), &[0.5], seed);
     let error = best_of(&plan, &data, &ledger).unwrap_err().to_string();
-    assert!(error.contains("or there was none"), "{error}");
+    assert!(error.contains("or there were none"), "{error}");
     assert_eq!(ledger.runs()?, [(ledger.runs()?[0].0.clone(), plan.event())]);
     Ok(())
 }

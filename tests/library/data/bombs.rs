@@ -22,7 +22,7 @@ fn a_line_without_end_is_not_kept_in_memory() {
     ]);
     assert!(fs::metadata(files.path().join("table.csv.gz")).unwrap().len() < 200_000);
     let (corrupt, options) = (ErrorKind::CorruptData, TextOptions::default());
-    let text = ["a record of more than 16,777,216 bytes", "no quote is left open"];
+    let text = ["a record of more than 16,777,216 bytes", "every quote is closed"];
     let at = |name: &str| files.path().join(name);
     for name in ["table.csv.gz", "head.csv.gz", "quote.csv"] {
         refused(data::csv(at(name), "y"), corrupt, &[&text[..], &[name]].concat());
@@ -37,7 +37,7 @@ fn an_idx_file_that_announces_too_much_is_not_unpacked() {
         [0x803u32, 3 << 20, 32, 32].iter().flat_map(|n| n.to_be_bytes()).collect();
     let files = folder(&[("x", gzip(&header)), ("y", Vec::new())]);
     let opened = data::idx(files.path().join("x"), files.path().join("y"));
-    let text = ["3145728 x 32 x 32 bytes", "more than the 2,147,483,648"];
+    let text = ["3145728 x 32 x 32 bytes", "more than the limit of 2,147,483,648 bytes"];
     refused(opened, ErrorKind::CorruptData, &text);
 }
 

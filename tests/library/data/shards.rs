@@ -166,7 +166,7 @@ fn training_and_test_shards_are_found_by_folder_or_by_name() {
         assert_eq!(data.source().contains(".split(0.8, 7)"), test == 0, "{}", data.source());
     }
     let (corrupt, missing) = (ErrorKind::CorruptData, ErrorKind::MissingData);
-    let open_which = "leave open which";
+    let open_which = "do not tell which";
     for files in [&["0.tar", "val.tar"][..], &["test.tar"], &["train-test.tar", "train.tar"]] {
         refused(open(files), corrupt, &[open_which, "into train/ and test/"]);
     }
@@ -207,10 +207,10 @@ fn a_shard_cut_short_anywhere_is_refused_and_never_read_in_part() {
     assert!(refused_lengths > 100, "{refused_lengths}");
     for (length, text) in [
         (530, "its member `a.png` has"),
-        (end - 1024, "no end of the archive"),
-        (end + 512, "no end of the archive"),
+        (end - 1024, "no end marker"),
+        (end + 512, "no end marker"),
     ] {
-        refused(opened(&whole[..length]), ErrorKind::CorruptData, &["cut short", text]);
+        refused(opened(&whole[..length]), ErrorKind::CorruptData, &["truncated", text]);
     }
 }
 
@@ -274,13 +274,13 @@ fn members_that_are_no_plain_files_are_refused() {
         ("parent", named(b"x/../../c.cls"), &["x/../../c.cls", "leads outside"]),
         ("parent in pax", extended("path", "../c.cls"), &["../c.cls", "leads outside"]),
         ("not UTF-8", named(b"\xff.cls"), &["not UTF-8"]),
-        ("huge", huge, &["cut short", "c.png"]),
-        ("long header", long_header, &["cut short"]),
+        ("huge", huge, &["truncated", "c.png"]),
+        ("long header", long_header, &["truncated"]),
         ("long name", long_name, &["an extended header of 131,072 bytes"]),
         ("nested", two_and(&[("c.tar", b"1")]), &["`c.tar` is an archive inside", "of their own"]),
         ("nested, packed", two_and(&[("c.tar.gz", b"1")]), &["an archive inside"]),
-        ("packed", gzip(&shard(&two())), &["a packed archive", "gunzip"]),
-        ("two archives", [shard(&two()), shard(&two())].concat(), &["bytes behind the end"]),
+        ("packed", gzip(&shard(&two())), &["a compressed archive", "gunzip"]),
+        ("two archives", [shard(&two()), shard(&two())].concat(), &["bytes after the end"]),
         ("an image", COLOUR.to_vec(), &["not a tar archive"]),
     ];
     for (name, bytes, parts) in cases {
@@ -331,7 +331,7 @@ fn each_image_has_one_label_in_range() {
         data::tar_shards(root.path(), &options())
     };
     assert_eq!(named(b"x\ny\nz\n", 2).unwrap().classes(), 3);
-    let parts = ["test.tar: t.png", "its label is 3, and classes are numbered from 0 to 2"];
+    let parts = ["test.tar: t.png", "the label is 3, but classes are numbered from 0 to 2"];
     refused(named(b"x\ny\nz\n", 3), corrupt, &parts);
     refused(named(b"x\ny\nx\n", 1), corrupt, &["classes.txt", "two classes of the name `x`"]);
     refused(named(b"x\n\ny\n", 1), corrupt, &["a class without a name"]);

@@ -67,7 +67,7 @@ fn a_csv_table_with_errors_is_refused_by_line_and_column() {
         ("petal,petal,kind\n1,2,a\n", &["line 1", "two columns are named `petal`"]),
         ("kind\na\nb\n", &["`kind` is its only column"]),
         ("petal,kind\n1,a\n2,a\n", &["1 different labels in 2 rows"]),
-        (&many, &["70,000 different labels", "at most 65,536"]),
+        (&many, &["70,000 different labels", "use labels of 2 to 65,536 classes"]),
     ];
     for (text, parts) in cases {
         refused(csv(text, "kind"), corrupt, &[parts, &["flowers.csv"]].concat());

@@ -84,7 +84,7 @@ fn invalid_files_are_refused_with_the_reason() -> Result<()> {
     fs::write(&path, b"hello").expect("written");
     refused(ErrorKind::Model, "not a safetensors file");
     model.save(&path)?;
-    refused(ErrorKind::Model, "it is a model");
+    refused(ErrorKind::Model, "holds a model");
     mask.save(&path)?;
     assert!(models::load(&path).is_err(), "a mask was loaded as a model");
 
@@ -110,10 +110,10 @@ fn invalid_files_are_refused_with_the_reason() -> Result<()> {
         ("can't be read", |header, _| {
             edit_description(header, |about| about["origin"]["covered"][0] = "free".into());
         }),
-        ("does not say what its choice reveals", |header, _| {
+        ("does not state what the choice of the mask reveals", |header, _| {
             edit_description(header, |about| about["origin"]["covered"] = serde_json::json!([]));
         }),
-        ("its release is not valid", |header, _| {
+        ("the release is not valid", |header, _| {
             let event = serde_json::json!(
                 {"kind": "gaussian", "noise_multiplier": -1.0, "count": 1});
             let what = serde_json::json!({"event": event, "data": "d", "run": "r"});

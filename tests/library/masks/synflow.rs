@@ -153,7 +153,7 @@ fn embeddings_and_lstms_are_not_pruned_as_the_origin_notes() {
     let none = model_of_tokens();
     let error = Synflow::keep(0.5).mask(&none).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Model);
-    assert!(error.to_string().contains("no weights that it can prune"), "{error}");
+    assert!(error.to_string().contains("no weights to prune"), "{error}");
 }
 
 /// A model without linear layers and convolutions.

@@ -237,7 +237,7 @@ fn networks_without_these_clips_are_refused() {
     let wrong = network.with_backprop_clips(&others, &[]).unwrap();
     for network in [&network, &wrong] {
         let error = rule.groups(network).unwrap_err().to_string();
-        assert!(error.contains("between these clips") && error.contains("0.01"), "{error}");
+        assert!(error.contains("has these clips") && error.contains("0.01"), "{error}");
     }
     // Other clips replace those of before.
     let again = wrong.with_backprop_clips(&clips, &[]).unwrap();

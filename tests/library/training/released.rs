@@ -22,7 +22,7 @@ fn dp_snip_is_charged_with_the_run_and_part_of_its_statement() -> Result<()> {
     assert!(matches!(plan.event(), Event::Composed { .. }));
     assert!(run.epsilon() <= 8.0 && run.epsilon() > 7.8, "{run}");
     let statement = run.statement().to_string();
-    assert!(statement.contains("Choosing the mask was a release of its own"), "{statement}");
+    assert!(statement.contains("Choosing the mask was a separate release"), "{statement}");
     assert_eq!(run.badge().to_string(), "proved");
     let (kept, all) = (run.mask().unwrap().kept_count(), run.mask().unwrap().len());
     assert_eq!(kept, all - all / 2);

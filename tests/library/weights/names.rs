@@ -152,7 +152,7 @@ fn tensors_that_the_layout_excludes_are_reported() -> Done {
         (layout.keep_initial("group3"), "keep_initial = group3"),
     ] {
         let error = model.load_weights(&file, &layout).unwrap_err();
-        assert_says(&error, ErrorKind::Setting, &[setting, "names nothing"]);
+        assert_says(&error, ErrorKind::Setting, &[setting, "matches nothing"]);
     }
     // Tensors beside the prefix stay in the file.
     let beside = changed(|all| {

@@ -33,7 +33,7 @@ fn the_selection_is_charged_as_a_whole() {
 fn candidates_must_cost_the_same() {
     let data = glyphs();
     let plan = |method: DpSgd| method.plan(&data).unwrap();
-    assert!(refused(Vec::new()).contains("nothing to select from"));
+    assert!(refused(Vec::new()).contains("no plans to select from"));
     for (other, words) in [
         (method().noise_multiplier(0.9), "releases"),
         (method().batch_size(31), "releases"),

@@ -211,7 +211,7 @@ fn odd_scores_are_drawn_without_trouble() {
     );
     let random = RandomMask::prune(0.5).seed(1).mask(&model()).unwrap();
     let error = saliency(&random).unwrap_err();
-    assert!(error.to_string().contains("not made by scores"), "{error}");
+    assert!(error.to_string().contains("not made from scores"), "{error}");
 }
 
 #[test]

@@ -218,6 +218,6 @@ mod tests {
         let model = models::bilstm(&text, text.vocabulary().unwrap().len(), 2, 2);
         let error =
             Filters::from_model(&model.seed(1).build().unwrap(), Coverage::Public).unwrap_err();
-        assert!(error.to_string().contains("no images"), "{error}");
+        assert!(error.to_string().contains("not images"), "{error}");
     }
 }
