@@ -217,8 +217,8 @@ impl Dataset {
         &self.inner.about.class_names
     }
 
-    /// Returns what was skipped, ignored or inferred when the data were read, a sentence each; often
-    /// empty.
+    /// Returns what was skipped, ignored or inferred when the data were read, a sentence each;
+    /// often empty.
     pub fn notices(&self) -> &[String] {
         &self.inner.about.notices
     }
