@@ -115,7 +115,7 @@ pub struct AuditReport {
     pub noise_multiplier: f64,
     /// Releases of one trial.
     pub steps: u64,
-    /// Norm of the canary's gradient, as a multiple of the clip bound.
+    /// Norm of the canary's gradient, as a multiple of the clip norm.
     pub canary_norm: f64,
     /// Number of coordinates of a gradient.
     pub dimension: usize,

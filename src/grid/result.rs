@@ -37,7 +37,7 @@ pub struct CellRun {
     pub badge: Badge,
     /// Epsilon that the paper of the method claims without a valid proof.
     pub claimed_epsilon: Option<f64>,
-    /// Mean clip threshold of the steps, of a method that adapts it.
+    /// Mean clip norm of the steps, of a method that adapts it.
     pub mean_threshold: Option<f64>,
     /// Wall-clock seconds of training, per expected pass over the data; `None` for a private
     /// selection, whose time is secret.
@@ -132,7 +132,7 @@ impl CellResult {
         self.mean_over_runs(|run| run.claimed_epsilon)
     }
 
-    /// Returns the mean clip threshold of the runs, of a method that adapts it.
+    /// Returns the mean clip norm of the runs, of a method that adapts it.
     pub fn mean_threshold(&self) -> Option<f64> {
         self.mean_over_runs(|run| run.mean_threshold)
     }
@@ -215,7 +215,7 @@ pub struct GridRow {
     /// Mean epsilon that the method's paper claims without a valid proof.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claimed_epsilon: Option<f64>,
-    /// Mean clip threshold, of a method that adapts it.
+    /// Mean clip norm, of a method that adapts it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_threshold: Option<f64>,
     /// Mean accuracy.

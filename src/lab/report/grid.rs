@@ -39,7 +39,7 @@ fn finding(result: &GridResult) -> String {
         result.runs(),
         format::pluralise(result.planned_runs(), "run"),
         format::pluralise(result.seeds(), "seed"),
-        format::pluralise(result.cells().len(), "cell"),
+        format::pluralise(result.cells().len(), "case"),
     );
     let measured = result.cells().iter().filter_map(|cell| Some((cell, cell.mean()?)));
     let Some((best, mean)) = measured.max_by(|a, b| a.1.total_cmp(&b.1)) else { return runs };
