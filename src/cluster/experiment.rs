@@ -104,8 +104,8 @@ impl ClusterExperiment {
         require_finished_run(result)
     }
 
-    /// Same as [`run`](Self::run), with a function that is given the status every few seconds in
-    /// place of a display.
+    /// Runs the experiment like [`run`](Self::run), but passes the status to a function every few
+    /// seconds in place of a display.
     ///
     /// # Errors
     /// As [`submit`](Self::submit) and [`collect`](Self::collect).

@@ -168,7 +168,7 @@ impl Experiment {
         Ok(result)
     }
 
-    /// Same as [`run`](Self::run), with an observer instead of a display.
+    /// Trains all runs and reports to an observer instead of a display; see [`run`](Self::run).
     ///
     /// # Errors
     /// As [`run`](Self::run).

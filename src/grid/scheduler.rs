@@ -34,8 +34,8 @@ pub(crate) fn run_grid(
     run_with_allocation(experiment, build, data, store, observer, allocation::choose_allocation)
 }
 
-/// Same as [`run_grid`], with as many runs at once as `split` finds for the grid, its plans, the
-/// first model and the data.
+/// Trains the grid like [`run_grid`], with as many runs at once as `split` finds for the grid, its
+/// plans, the first model and the data.
 pub(super) fn run_with_allocation(
     experiment: &Experiment,
     build: &dyn ModelFactory,

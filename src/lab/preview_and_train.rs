@@ -76,12 +76,15 @@ impl Plan {
             show::replay(&run);
             run.warnings().iter().for_each(|text| show::display_note(&MimeBundle::prose(text)));
         }
-        run.learning_warnings(data).iter().for_each(|warning| show::display_note(&warning.bundle()));
+        run.learning_warnings(data)
+            .iter()
+            .for_each(|warning| show::display_note(&warning.bundle()));
         set_last_run(&run);
         Ok(run)
     }
 
-    /// Same as [`train`](Self::train), but shows nothing: `observer` is notified of the progress.
+    /// Trains like [`train`](Self::train), but shows nothing: `observer` is notified of the
+    /// progress.
     ///
     /// # Errors
     /// As [`train`](Self::train).

@@ -78,7 +78,7 @@ pub enum Profile {
     Tiny,
     /// Minutes on two cores.
     Default,
-    /// As in the papers.
+    /// The settings of the papers.
     Full,
 }
 
