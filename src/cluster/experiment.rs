@@ -172,7 +172,7 @@ impl ClusterExperiment {
     }
 
     /// Closes the ledger entries of the runs that are stored, and makes the result of these. Runs
-    /// that are not finished are among the errors of their cells.
+    /// that are not finished are among the errors of their cases.
     ///
     /// # Errors
     /// `Ledger` if the ledger can't be trusted or written; `CorruptData` if a stored run is

@@ -182,7 +182,7 @@ impl Experiment {
     }
 
     /// Returns the result of the runs that are stored; nothing is trained or charged. Missing runs
-    /// are in the errors of their cells.
+    /// are in the errors of their cases.
     ///
     /// # Errors
     /// As [`run`](Self::run); `MissingData` if no run of the experiment is stored.
