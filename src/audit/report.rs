@@ -109,7 +109,7 @@ pub struct AuditReport {
     pub true_positive_rate_allowed: f64,
     /// The statistics whose attacks succeed more often than that.
     pub refuted_by: Vec<Statistic>,
-    /// Probability of each example to be in a step.
+    /// Probability that an example is in a step.
     pub sampling_rate: f64,
     /// Noise multiplier of the first step.
     pub noise_multiplier: f64,

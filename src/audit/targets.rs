@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// Settings of an audit by name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Probability of each example to be in a step, above 0 and at most 1. The audit takes the
+    /// Probability that an example is in a step, above 0 and at most 1. The audit takes the
     /// nearest rate of whole batches and data sets, and reports it.
     pub sampling_rate: f64,
     /// Standard deviation of the noise on the sum, as a multiple of the clip norm.

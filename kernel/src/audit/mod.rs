@@ -23,7 +23,7 @@ pub struct AuditArgs {
     // The table lists them.
     #[arg(value_name = "METHOD", help = method_help())]
     method: String,
-    /// Probability of each example to be in a step [default: 1]
+    /// Probability that an example is in a step [default: 1]
     #[arg(long, value_name = "Q", allow_hyphen_values = true)]
     sampling_rate: Option<f64>,
     /// Standard deviation of the noise over the clip norm [default: 1]
