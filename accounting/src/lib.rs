@@ -6,7 +6,7 @@
 //!   evaluates several accountants on the same events.
 //! - [`calibrate`] solves for a noise multiplier, a number of steps, a batch size or a delta, for
 //!   example [`noise_multiplier_for`]. Its results never exceed the target epsilon.
-//! - [`Stages`] are the table of a run: steps, noise multiplier and scale of the clip bound. A
+//! - [`Stages`] are the table of a run: steps, noise multiplier and scale of the clip norm. A
 //!   [`NoiseSchedule`] and a [`ClipSchedule`] make them.
 //! - The [`Ledger`] of a data set records every event before the release is used. A
 //!   [`Book`](ledger::Book) keeps its entries.

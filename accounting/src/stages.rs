@@ -11,7 +11,7 @@ mod display;
 /// Maximum number of changes of a schedule: each can become an event of its own.
 const MAX_CHANGES: usize = 100_000;
 
-/// Successive steps with the same noise multiplier and the same clip bound.
+/// Successive steps with the same noise multiplier and the same clip norm.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stage {
@@ -19,7 +19,7 @@ pub struct Stage {
     pub steps: u64,
     /// Standard deviation of the noise on the sum, divided by the bound on one contribution.
     pub noise_multiplier: f64,
-    /// Factor on the clip bound of the run, and with it on the standard deviation of the noise.
+    /// Factor on the clip norm of the run, and with it on the standard deviation of the noise.
     #[serde(default = "unscaled", skip_serializing_if = "is_unscaled")]
     pub clip_scale: f64,
 }
@@ -60,10 +60,10 @@ impl Stage {
 /// settings are one stage. In JSON it is the list of stages.
 ///
 /// # Guarantee
-/// Step t adds noise of `noise_multiplier` times the clip bound of step t, both those of
+/// Step t adds noise of `noise_multiplier` times the clip norm of step t, both those of
 /// [`at(t)`](Stages::at). [`event`](Stages::event) describes exactly these steps, so sampler and
 /// ledger cannot differ if both read this table. Each step bounds one example's contribution by
-/// its own clip bound and scales the noise with it: the clip scale cancels in the privacy loss and
+/// its own clip norm and scales the noise with it: the clip scale cancels in the privacy loss and
 /// does not appear in events. The table is public and must not depend on the data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Stage>", into = "Vec<Stage>")]
@@ -192,7 +192,7 @@ impl Stages {
         self.stages[index.min(self.stages.len() - 1)]
     }
 
-    /// Returns whether noise multiplier and clip bound never change.
+    /// Returns whether noise multiplier and clip norm never change.
     pub fn is_constant(&self) -> bool {
         self.stages.len() == 1
     }

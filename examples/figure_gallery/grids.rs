@@ -103,7 +103,7 @@ fn accuracy_lines() -> Result<()> {
     Ok(())
 }
 
-/// Learning rate and clip norm together: cells with the same product lie on a diagonal.
+/// Learning rate and clip norm together: cases with the same product lie on a diagonal.
 fn rate_clip_heat_map() -> Result<()> {
     let mut cells = Vec::new();
     for learning_rate in [0.25, 0.5, 1.0, 2.0, 4.0] {

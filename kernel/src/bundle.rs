@@ -21,8 +21,8 @@ pub struct BundleArgs {
     /// For NVIDIA GPUs; needs neither a GPU nor CUDA here.
     #[arg(long)]
     cuda: bool,
-    /// The oldest glibc that the program must run with, such as 2.28 [default: as this machine's
-    /// linker makes it].
+    /// The oldest glibc that the program must run with, such as 2.28 [default: that of this
+    /// machine's linker].
     #[arg(long, value_name = "VERSION")]
     glibc: Option<GlibcVersion>,
 }

@@ -201,7 +201,7 @@ and --device), and not on data of another size.
 
 --preview trains nothing and shows steps, noise multiplier and epsilon of every case, beside those
 by RDP with the `orders` of the paper. Its plans are for as many `examples`, so it reads no data;
-where the file does not say how many, or where --data is given, it reads them. Cases that
+where the file does not state how many, or where --data is given, it reads them. Cases that
 differ only in options that change no cost, such as learning-rate, are one row.
 
 With --preview and --json the objects have experiment, options, examples, steps, epochs,
@@ -246,7 +246,7 @@ why says so), delta, accountant, neighbouring, runs_without_privacy, epsilon_of_
 budget. `epsilon --event-file` reads it. There are no hashes of the data.
 
 Exit codes: 0; 1 if a ledger is damaged, was cut or replaced, or is missing although one of its runs
-is stored. book/src/understanding/security.md says what this detects and what it can't.",
+is stored. book/src/understanding/security.md explains what this detects and what it can't.",
 );
 
 const REPORT: Help = Help(
@@ -264,9 +264,9 @@ A report has the guarantee in words, results, figures, settings, the entries of 
 and how to repeat it. An HTML page is one file that loads nothing. Markdown and LaTeX have their
 figures in a folder beside them. A grid over several data sets or models has one report for each.
 
-What no epsilon covers carries a badge: the training loss, runs in study mode (all runs of a grid),
-runs without privacy. --covered leaves it out. The command does not know whether the data of a run
-are public; `run.report()` in a notebook does. book/src/how-to/sharing.md says more.",
+Parts that no epsilon covers carry a badge: the training loss, runs in study mode (all runs of a
+grid), runs without privacy. --covered leaves them out. The command does not know whether the data
+of a run are public; `run.report()` in a notebook does. book/src/how-to/sharing.md says more.",
 );
 
 const AUDIT: Help = Help(

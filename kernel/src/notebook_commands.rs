@@ -54,8 +54,8 @@ redact --check NB.redacted.ipynb     exit with 1 if something is left",
 A saved notebook is published with all its outputs. Those of this kernel say what they reveal: only
 public data, releases that the ledger covers, an evaluation on the test part, or private data that
 no epsilon covers. What is not covered is removed: whole outputs, or the panels of a figure. Outputs
-that say nothing (printed text, plain values, errors, other kernels) are removed too; --keep-text
-keeps their text. A note stands where something was removed. The notebook itself is left as it is.
+that are not marked (printed text, plain values, errors, other kernels) are removed too; --keep-text
+keeps their text. A note marks each removal. The notebook itself is not changed.
 
 Text and code of the notebook stay as they are; cells that set a seed are named.
 book/src/how-to/sharing.md says more.",
@@ -66,7 +66,7 @@ const INSTALL: Help = Help(
 install                     for all Jupyter installations of this user
 install --sys-prefix        only for the active virtual or conda environment
 install --prefix DIR        in DIR/share/jupyter/kernels
-install --stock             evcxr's own kernel with the lab, beside ours",
+install --stock             evcxr's own kernel with the lab, in addition to this one",
     "\
 --stock is a fallback: notebooks run there with text for progress and static figures; an interrupt
 loses all variables, and the first cell takes longer. It is compiled once.",
@@ -79,8 +79,8 @@ bundle --glibc 2.28 /shared/me/epsilab      for older systems, such as RHEL 8
 bundle --cuda gpu                           for machines with an NVIDIA GPU",
     "\
 The folder gets one program, which needs neither Rust nor Python nor Jupyter: every command but
-those for notebooks. It says which glibc it needs (`getconf GNU_LIBC_VERSION` on the node shows what
-is there). --glibc below the version here needs `pip install cargo-zigbuild ziglang`.
+those for notebooks. It reports which glibc it needs (`getconf GNU_LIBC_VERSION` on the node shows
+the installed one). --glibc below the version here needs `pip install cargo-zigbuild ziglang`.
 
 The first bundle compiles Burn again, because the program is optimized as a release.",
 );

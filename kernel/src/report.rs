@@ -24,11 +24,11 @@ pub struct ReportArgs {
     /// Write a LaTeX document, with the figures in a folder beside it
     #[arg(long)]
     latex: bool,
-    /// The file; its ending (.html, .md, .tex) chooses the format if no option does. An existing
-    /// file is replaced
+    /// The file; its extension (.html, .md, .tex) determines the format if no option does. An
+    /// existing file is replaced
     #[arg(long, value_name = "FILE", default_value = "report")]
     out: PathBuf,
-    /// Leave out what no epsilon covers
+    /// Leave out everything that no epsilon covers
     #[arg(long)]
     covered: bool,
 }

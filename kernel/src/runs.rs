@@ -7,7 +7,7 @@ use epsilab::{Error, ErrorKind, Result, lab};
 
 use crate::stdout;
 
-/// List the runs of this project; go on with one that was killed or stopped, or remove it.
+/// List the runs of this project; resume one that was killed or stopped, or remove it.
 #[derive(clap::Args, Clone, Debug)]
 pub struct RunsArgs {
     #[command(subcommand)]
@@ -19,15 +19,15 @@ pub struct RunsArgs {
 
 #[derive(clap::Subcommand, Clone, Debug)]
 enum Action {
-    /// Go on with a run of `train` from its checkpoint
+    /// Resume a run of `train` from its checkpoint
     Resume {
-        /// The name of the run, or how it begins
+        /// The name of the run, or its beginning
         #[arg(value_name = "RUN")]
         id: String,
     },
-    /// Remove a checkpoint; what the ledger charges for its run stays
+    /// Remove a checkpoint; the charge of its run in the ledger remains
     Remove {
-        /// The name of the run, or how it begins
+        /// The name of the run, or its beginning
         #[arg(value_name = "RUN")]
         id: String,
         /// Remove the stored run instead, with its model and figures

@@ -85,7 +85,7 @@ pub struct Audit {
 
 impl Audit {
     /// Creates the audit of all steps of this plan: 20,000 trials per world, 256 coordinates, and
-    /// a canary of ten times the clip bound.
+    /// a canary of ten times the clip norm.
     ///
     /// Masks by recipes that need a model or data are replaced by random masks of the same rate;
     /// the release of a mask by DP-SNIP is audited by
@@ -147,7 +147,7 @@ impl Audit {
         Self { trials, ..self }
     }
 
-    /// Sets the norm of the canary's gradient, as a multiple of the clip bound. Ten by default.
+    /// Sets the norm of the canary's gradient, as a multiple of the clip norm. Ten by default.
     pub fn canary_norm(self, multiple: f64) -> Self {
         Self { canary_norm: multiple, ..self }
     }

@@ -109,13 +109,13 @@ pub struct AuditReport {
     pub true_positive_rate_allowed: f64,
     /// The statistics whose attacks succeed more often than that.
     pub refuted_by: Vec<Statistic>,
-    /// Probability of each example to be in a step.
+    /// Probability that an example is in a step.
     pub sampling_rate: f64,
     /// Noise multiplier of the first step.
     pub noise_multiplier: f64,
     /// Releases of one trial.
     pub steps: u64,
-    /// Norm of the canary's gradient, as a multiple of the clip bound.
+    /// Norm of the canary's gradient, as a multiple of the clip norm.
     pub canary_norm: f64,
     /// Number of coordinates of a gradient.
     pub dimension: usize,

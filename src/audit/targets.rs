@@ -12,16 +12,16 @@ use crate::{Error, Result};
 /// Settings of an audit by name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Probability of each example to be in a step, above 0 and at most 1. The audit takes the
+    /// Probability that an example is in a step, above 0 and at most 1. The audit takes the
     /// nearest rate of whole batches and data sets, and reports it.
     pub sampling_rate: f64,
-    /// Standard deviation of the noise on the sum, as a multiple of the clip bound.
+    /// Standard deviation of the noise on the sum, as a multiple of the clip norm.
     pub noise_multiplier: f64,
     /// Steps of one trial; `None` for the default of the method.
     pub steps: Option<u64>,
     /// Trials with the canary, and as many without it.
     pub trials: usize,
-    /// Norm of the canary's gradient, as a multiple of the clip bound.
+    /// Norm of the canary's gradient, as a multiple of the clip norm.
     pub canary_norm: f64,
     /// Number of coordinates of a gradient.
     pub dimension: usize,
@@ -125,7 +125,7 @@ static VARIANTS: [AuditTarget; 11] = [
     }),
 ];
 
-/// A clip bound that clips no gradient of an audit.
+/// A clip norm that clips no gradient of an audit.
 const UNCLIPPED: f64 = 1e9;
 
 const fn method(
@@ -144,7 +144,7 @@ const fn control(
     AuditTarget { name, summary, is_control: true, steps: 1, make: Make::Variant(build) }
 }
 
-/// Steps of a trial whose noise or clip bound changes.
+/// Steps of a trial whose noise or clip norm changes.
 const SCHEDULED_STEPS: u64 = 4;
 
 impl AuditTarget {
@@ -219,7 +219,7 @@ impl Settings {
     }
 
     /// Returns the audit of the claim of DP-SGD, played by DP-SGD with another noise multiplier
-    /// and clip bound.
+    /// and clip norm.
     fn played_by(&self, noise_multiplier: f64, clip: f64) -> Result<Audit> {
         let audit = self.audit(&DpSgd::new())?;
         let options = Options { noise_multiplier, ..self.options.clone() };

@@ -104,8 +104,8 @@ impl ClusterExperiment {
         require_finished_run(result)
     }
 
-    /// Same as [`run`](Self::run), with a function that is given the status every few seconds in
-    /// place of a display.
+    /// Runs the experiment like [`run`](Self::run), but passes the status to a function every few
+    /// seconds in place of a display.
     ///
     /// # Errors
     /// As [`submit`](Self::submit) and [`collect`](Self::collect).
@@ -172,7 +172,7 @@ impl ClusterExperiment {
     }
 
     /// Closes the ledger entries of the runs that are stored, and makes the result of these. Runs
-    /// that are not finished are among the errors of their cells.
+    /// that are not finished are among the errors of their cases.
     ///
     /// # Errors
     /// `Ledger` if the ledger can't be trusted or written; `CorruptData` if a stored run is

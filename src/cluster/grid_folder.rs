@@ -214,7 +214,8 @@ impl GridFolder {
         self.begin_and_list(attempt, note, list)
     }
 
-    /// Same as [`begin_attempt`](Self::begin_attempt), with the function that lists a folder.
+    /// Begins an attempt like [`begin_attempt`](Self::begin_attempt), with the given function that
+    /// lists a folder.
     fn begin_and_list(
         &self,
         attempt: &str,

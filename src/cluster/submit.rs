@@ -300,7 +300,7 @@ impl ClusterSession<'_> {
     /// Makes the checks that training makes before it charges a run, because a worker knows no
     /// ledger.
     fn check_all(&self, missing: &[&RunSpec], ledger: &Ledger) -> Result<()> {
-        // Runs of one cell differ in their seeds, which nothing here depends on.
+        // Runs of one case differ in their seeds, which nothing here depends on.
         let mut seen = HashSet::new();
         let mut model: Option<(u64, Model)> = None;
         for wanted in missing {

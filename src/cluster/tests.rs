@@ -44,7 +44,7 @@ enum Fails {
     KilledAfter,
     /// Arrays taken, with answers other than their numbers.
     Answer,
-    /// As `Answer`, with a queue that is not shown either.
+    /// Answers other than the numbers, and a queue that is not shown either.
     Silent,
 }
 

@@ -45,7 +45,7 @@ pub fn run_worker(tickets: &Path, index: usize) -> Result<WorkerSummary> {
     work_until(tickets, index, &|| interrupt_guard.should_stop())
 }
 
-/// Same as [`run_worker`], but stops between two tickets once `is_stopped` returns true.
+/// Trains tickets like [`run_worker`], but stops between two tickets once `is_stopped` is true.
 pub(super) fn work_until(
     tickets: &Path,
     index: usize,

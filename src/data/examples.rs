@@ -104,7 +104,8 @@ impl Examples {
         self.gather_readable(ids, into, &|_, error| Err(error))
     }
 
-    /// Same as [`gather`](Self::gather), where `unread` decides about examples that can't be read.
+    /// Gathers examples like [`gather`](Self::gather); `unread` decides about those that can't be
+    /// read.
     pub(super) fn gather_readable(
         &self,
         ids: &[u32],

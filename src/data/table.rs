@@ -65,7 +65,7 @@ pub fn idx(images: impl AsRef<Path>, labels: impl AsRef<Path>) -> Result<Dataset
     read_idx(images.as_ref(), labels.as_ref(), None)
 }
 
-/// Same as [`idx`], for a known number of classes: labels must be below it and need not all occur.
+/// Reads IDX files with a known number of classes: labels must be below it and need not all occur.
 ///
 /// # Errors
 /// As [`idx`], and [`ErrorKind::Setting`] if `classes` is not from 2 to 65,536.

@@ -44,7 +44,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Returns a grid of one cell and one seed: a method without further axes.
+    /// Returns a grid of one case and one seed: a method without further axes.
     pub fn new(method: impl Into<Case>) -> Self {
         Self {
             methods: vec![method.into()],
@@ -217,7 +217,7 @@ impl Grid {
         self.experiment()?.run_with_observer(model, data, observer)
     }
 
-    /// Chooses one cell privately, as [`Experiment::select`].
+    /// Chooses one case privately, as [`Experiment::select`].
     ///
     /// # Errors
     /// As [`check`](Self::check) and [`Experiment::select`].

@@ -179,7 +179,7 @@ impl Case {
         }
     }
 
-    /// Returns the cell of the case, without runs.
+    /// Returns the result of the case, without runs.
     pub(super) fn cell(&self, plan: &Result<Plan>) -> CellResult {
         let privacy = plan.as_ref().ok().and_then(Plan::privacy);
         let mut method = self.method.clone();

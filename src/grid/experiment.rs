@@ -168,7 +168,7 @@ impl Experiment {
         Ok(result)
     }
 
-    /// Same as [`run`](Self::run), with an observer instead of a display.
+    /// Trains all runs and reports to an observer instead of a display; see [`run`](Self::run).
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -182,7 +182,7 @@ impl Experiment {
     }
 
     /// Returns the result of the runs that are stored; nothing is trained or charged. Missing runs
-    /// are in the errors of their cells.
+    /// are in the errors of their cases.
     ///
     /// # Errors
     /// As [`run`](Self::run); `MissingData` if no run of the experiment is stored.

@@ -28,13 +28,13 @@ pub(super) fn figures(result: &GridResult) -> Vec<(String, MimeBundle)> {
     all
 }
 
-/// Returns the cells grouped by all but their rates.
+/// Returns the cases grouped by all but their rates.
 pub(super) fn group_by_epsilon(cells: &[CellResult]) -> impl Iterator<Item = &[CellResult]> {
     let settings = |cell: &CellResult| (cell.method, cell.labels.clone(), cell.epsilon);
     cells.chunk_by(move |a, b| settings(a) == settings(b))
 }
 
-/// The finished cells of one method and epsilon.
+/// The finished cases of one method and epsilon.
 struct GridSlice<'a> {
     cells: Vec<&'a CellResult>,
     figure: GridFigure,
@@ -66,7 +66,7 @@ impl<'a> GridSlice<'a> {
         };
         let reveals = coverage(result);
         let mut drawn = Vec::new();
-        // Cells that can't be drawn are still in the table.
+        // Cases that can't be drawn are still in the table.
         if own_map && let Ok(map) = figures::accuracy_heat_map(&self.figure) {
             drawn.push((name("heat_map"), map.coverage(reveals).bundle()));
         }
@@ -102,7 +102,7 @@ fn heat_maps(result: &GridResult, slices: &[&GridSlice<'_>]) -> Option<(String, 
     Some((format!("heat_maps_{}{end}", named(first)), maps.coverage(coverage(result)).bundle()))
 }
 
-/// Returns the method of a cell and its further settings, as a part of names of files.
+/// Returns the method of a case and its further settings, as a part of names of files.
 fn named(cell: &CellResult) -> String {
     let labels = cell.labels.iter().map(|(name, value)| format!("_{name}_{value}"));
     format!("{}{}", cell.method, labels.collect::<String>())
@@ -112,7 +112,7 @@ pub(super) fn note(result: &GridResult) -> String {
     format!("Seeds 0 to {}, study mode.", result.seeds() - 1)
 }
 
-/// Returns whether the epsilon of each of these cells covers it, which is not so for masks by
+/// Returns whether the epsilon of each of these cases covers it, which is not so for masks by
 /// plain SNIP.
 fn all_covered<'a>(mut cells: impl Iterator<Item = &'a CellResult>) -> bool {
     cells.all(|cell| cell.mask != Some(MaskKind::Snip))

@@ -35,7 +35,7 @@ pub(super) struct PrivateRun {
 #[derive(Clone, Debug)]
 pub(super) struct GridPrivacyCost {
     pub(super) delta: Delta,
-    /// Number of finished private runs; cells may share one.
+    /// Number of finished private runs; cases may share one.
     pub(super) runs: usize,
     /// Charge of each attempt at a private run of this grid, finished or not.
     pub(super) own_charges: Vec<Event>,

@@ -9,7 +9,7 @@ use crate::show::{Chart, MimeBundle, Panel, Series};
 const MOST: usize = 8;
 
 /// Returns a chart by name for each setting with several numbers as values: mean accuracy over the
-/// setting, a line for all cells that are alike otherwise. Error bars are one standard deviation
+/// setting, a line for all cases that are alike otherwise. Error bars are one standard deviation
 /// over seeds. Epsilon is such a setting where there are no rates, which have figures of their own.
 pub(super) fn charts(result: &GridResult) -> Vec<(String, MimeBundle)> {
     let cells = result.cells();
@@ -45,10 +45,10 @@ fn chart(result: &GridResult, setting: &str) -> Option<Chart> {
     })
 }
 
-/// A line: its name, and its cells with the value of the setting.
+/// A line: its name, and its cases with the value of the setting.
 type Line<'a> = (String, Vec<(f64, &'a CellResult)>);
 
-/// Returns the finished cells that have a number for the setting, in lines.
+/// Returns the finished cases that have a number for the setting, in lines.
 fn lines<'a>(cells: &'a [CellResult], setting: &str) -> Vec<Line<'a>> {
     let mut lines: Vec<Line<'a>> = Vec::new();
     for cell in cells.iter().filter(|cell| cell.mean().is_some()) {
@@ -61,7 +61,7 @@ fn lines<'a>(cells: &'a [CellResult], setting: &str) -> Vec<Line<'a>> {
     lines
 }
 
-/// Returns the value of a setting, and the other settings of the cell in words.
+/// Returns the value of a setting, and the other settings of the case in words.
 fn without(cell: &CellResult, setting: &str) -> Option<(f64, String)> {
     let mut others = CellResult { runs: Vec::new(), errors: Vec::new(), ..cell.clone() };
     let value = match setting {

@@ -2,8 +2,8 @@
 //!
 //! An [`Experiment`] is a list of [`Case`]s, each of which is trained with every seed; a [`Grid`]
 //! makes one from axes. [`Experiment::run`] trains the runs, and a [`GridResult`] has mean and
-//! standard deviation of the accuracy per cell, the cost of all runs together, and the differences
-//! that are within the noise of the seeds. [`Grid::select`] chooses one cell privately.
+//! standard deviation of the accuracy per case, the cost of all runs together, and the differences
+//! that are within the noise of the seeds. [`Grid::select`] chooses one case privately.
 //!
 //! Finished runs are in the project's run store and never trained again, so a grid that was stopped
 //! or killed continues where it was. Its result equals that of a grid without interruption: all

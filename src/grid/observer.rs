@@ -14,7 +14,7 @@ pub struct GridProgress<'a> {
     pub running: usize,
     /// Number of runs that have failed; they are among those that have ended.
     pub failed: usize,
-    /// Cell of the reported run: method, epsilon, rates.
+    /// Case of the reported run: method, epsilon, rates.
     pub cell: &'a CellResult,
     /// Seed of the reported run.
     pub seed: u64,
@@ -28,7 +28,7 @@ pub struct GridProgress<'a> {
     /// Estimated seconds until the end, from the runs trained so far; `None` before the first of
     /// them and where [`seconds`](Self::seconds) is `None`.
     pub seconds_left: Option<f64>,
-    /// All cells with the runs that are finished so far.
+    /// All cases with the runs that are finished so far.
     pub cells: &'a [CellResult],
 }
 

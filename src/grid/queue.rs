@@ -13,12 +13,12 @@ use crate::{Error, Result};
 /// One run that is to be trained or found in the store.
 #[derive(Clone)]
 pub(crate) struct RunRequest {
-    /// Position among all runs: seed by seed, and in the order of the cells.
+    /// Position among all runs: seed by seed, and in the order of the cases.
     pub(crate) index: usize,
-    /// Index of the cell.
+    /// Index of the case.
     pub(crate) cell_index: usize,
     pub(crate) seed: u64,
-    /// Id of the run in the run store. Cells may share a run.
+    /// Id of the run in the run store. Cases may share a run.
     pub(crate) id: String,
     pub(crate) plan: Plan,
     pub(crate) model: Arc<Model>,
@@ -28,16 +28,16 @@ pub(crate) struct RunRequest {
 pub(crate) enum QueueItem {
     /// Run to train or to find in the store.
     Run(Box<RunRequest>),
-    /// Run that can't be planned: its order, cell, seed and error.
+    /// Run that can't be planned: its order, case, seed and error.
     Failed(usize, usize, u64, Error),
     /// Nothing before one of the runs in training has ended: the rest are the same runs in other
-    /// cells.
+    /// cases.
     Wait,
     /// End of the queue: all runs were begun.
     Exhausted,
 }
 
-/// The runs of an experiment, seed by seed, so that all cells have a first result early and the
+/// The runs of an experiment, seed by seed, so that all cases have a first result early and the
 /// models of one seed are in memory at a time.
 pub(crate) struct RunQueue<'a> {
     pub(super) experiment: &'a Experiment,
@@ -49,7 +49,7 @@ pub(crate) struct RunQueue<'a> {
 }
 
 impl<'a> RunQueue<'a> {
-    /// Creates the queue of the runs of the cells that have a plan.
+    /// Creates the queue of the runs of the cases that have a plan.
     pub(crate) fn new(
         experiment: &'a Experiment,
         build: &'a dyn ModelFactory,

@@ -18,7 +18,7 @@ use crate::show::{self, Coverage, MimeBundle, Table};
 use crate::train::LedgerEntryRef;
 use crate::{Error, Result, file};
 
-/// One finished run of a cell.
+/// One finished run of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellRun {
     /// Seed that the run was trained with.
@@ -37,7 +37,7 @@ pub struct CellRun {
     pub badge: Badge,
     /// Epsilon that the paper of the method claims without a valid proof.
     pub claimed_epsilon: Option<f64>,
-    /// Mean clip threshold of the steps, of a method that adapts it.
+    /// Mean clip norm of the steps, of a method that adapts it.
     pub mean_threshold: Option<f64>,
     /// Wall-clock seconds of training, per expected pass over the data; `None` for a private
     /// selection, whose time is secret.
@@ -50,7 +50,7 @@ pub struct CellRun {
     pub(super) charged: LedgerEntryRef,
 }
 
-/// Cell of a grid: the same settings with several seeds.
+/// Case of a grid: the same settings with several seeds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellResult {
     /// The method: `dp-sgd`, `dp-ssgd`, `non-private`.
@@ -63,13 +63,13 @@ pub struct CellResult {
     pub pre_prune: f64,
     /// Dropping rate: fraction of each tensor's coordinates that each step dropped.
     pub drop: f64,
-    /// Settings that tell the cell from others, beside method, epsilon and rates.
+    /// Settings that tell the case from others, beside method, epsilon and rates.
     pub labels: Vec<(String, String)>,
     /// Target epsilon; `None` without privacy or without a target.
     pub epsilon: Option<f64>,
     /// Delta of the epsilons.
     pub delta: Option<f64>,
-    /// Finished runs of the cell, in the order of their seeds.
+    /// Finished runs of the case, in the order of their seeds.
     pub runs: Vec<CellRun>,
     /// Errors of missing runs, unabridged: they may contain hashes of runs and data.
     pub errors: Vec<String>,
@@ -92,18 +92,18 @@ impl CellResult {
         figures::to_figure_cell(self).deviation()
     }
 
-    /// Returns the value of a setting that tells the cell from others.
+    /// Returns the value of a setting that tells the case from others.
     pub fn label(&self, name: &str) -> Option<&str> {
         let found = self.labels.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Returns the settings that tell the cell from others as the part of a heading: `, clip 0.1`.
+    /// Returns the settings that tell the case from others as the part of a heading: `, clip 0.1`.
     pub(super) fn label_suffix(&self) -> String {
         self.labels.iter().map(|(name, value)| format!(", {name} {value}")).collect()
     }
 
-    /// Describes the settings of the cell: method, epsilon and rates.
+    /// Describes the settings of the case: method, epsilon and rates.
     pub(crate) fn describe(&self) -> String {
         table::describe_cell(self)
     }
@@ -132,7 +132,7 @@ impl CellResult {
         self.mean_over_runs(|run| run.claimed_epsilon)
     }
 
-    /// Returns the mean clip threshold of the runs, of a method that adapts it.
+    /// Returns the mean clip norm of the runs, of a method that adapts it.
     pub fn mean_threshold(&self) -> Option<f64> {
         self.mean_over_runs(|run| run.mean_threshold)
     }
@@ -143,7 +143,7 @@ impl CellResult {
         self.mean_over_runs(|run| run.seconds_per_epoch)
     }
 
-    /// Returns the difference of the cell's accuracies to those of another cell, paired by seed;
+    /// Returns the difference of the case's accuracies to those of another case, paired by seed;
     /// `None` if no seed has an accuracy in both. In one grid, runs of one seed begin with the same
     /// initial model.
     pub fn difference(&self, baseline: &Self) -> Option<PairedDifference> {
@@ -163,7 +163,7 @@ impl CellResult {
     }
 }
 
-/// The difference of the accuracies of two cells, over the seeds that both have.
+/// The difference of the accuracies of two cases, over the seeds that both have.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PairedDifference {
     /// Mean of the differences, as a fraction of 1.
@@ -184,7 +184,7 @@ impl fmt::Display for PairedDifference {
     }
 }
 
-/// A cell as an entry of a JSON list. Accuracies and rates are fractions.
+/// A case as an entry of a JSON list. Accuracies and rates are fractions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct GridRow {
     /// Name of the data.
@@ -193,7 +193,7 @@ pub struct GridRow {
     pub model: String,
     /// The method.
     pub method: &'static str,
-    /// The settings that tell the cell from others, beside method, epsilon and rates.
+    /// The settings that tell the case from others, beside method, epsilon and rates.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
     /// Method of making the mask; null without a mask.
@@ -215,7 +215,7 @@ pub struct GridRow {
     /// Mean epsilon that the method's paper claims without a valid proof.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claimed_epsilon: Option<f64>,
-    /// Mean clip threshold, of a method that adapts it.
+    /// Mean clip norm, of a method that adapts it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_threshold: Option<f64>,
     /// Mean accuracy.
@@ -252,9 +252,9 @@ pub(super) struct Inner {
     pub(super) planned_runs: usize,
     pub(super) interrupted: bool,
     pub(super) privacy_cost: GridPrivacyCost,
-    /// Index of the cell that others are compared with.
+    /// Index of the case that others are compared with.
     pub(super) baseline: Option<usize>,
-    /// Further columns of the table, with a text for each cell.
+    /// Further columns of the table, with a text for each case.
     pub(super) columns: Vec<(String, Vec<String>)>,
 }
 
@@ -269,7 +269,7 @@ impl GridResult {
         &self.0.model
     }
 
-    /// Returns the cells in the order of the cases; those of a [`Grid`](super::Grid) by method,
+    /// Returns the results of the cases in their order; those of a [`Grid`](super::Grid) by method,
     /// then epsilon, pruning rate and dropping rate.
     pub fn cells(&self) -> &[CellResult] {
         &self.0.cells
@@ -280,7 +280,7 @@ impl GridResult {
         self.cells().iter().map(|cell| cell.runs.len()).sum()
     }
 
-    /// Returns the number of seeds per cell.
+    /// Returns the number of seeds per case.
     pub fn seeds(&self) -> u64 {
         self.0.seeds
     }
@@ -301,16 +301,16 @@ impl GridResult {
         self
     }
 
-    /// Returns the threshold below which differences of two cells' means are within the noise of
+    /// Returns the threshold below which differences of two cases' means are within the noise of
     /// the seeds: 2 x pooled standard deviation x sqrt(2 / seeds), about two standard errors of a
-    /// difference. The pool is the cells of one method and epsilon, or of one method if no two
-    /// cells differ in their rates alone. Of several pools this is the largest value, and the
+    /// difference. The pool is the cases of one method and epsilon, or of one method if no two
+    /// cases differ in their rates alone. Of several pools this is the largest value, and the
     /// notes have each. `None` for one seed.
     pub fn noise_threshold(&self) -> Option<f64> {
         seed_noise::seed_noise_by_group(&self.0).iter().map(|pool| pool.threshold).reduce(f64::max)
     }
 
-    /// Returns the notes below the table: the cost of all runs together and of choosing a cell,
+    /// Returns the notes below the table: the cost of all runs together and of choosing a case,
     /// the differences that are noise, and missing runs. The first call composes the runs, which
     /// takes a while for hundreds of them.
     pub fn notes(&self) -> Vec<String> {
@@ -324,18 +324,18 @@ impl GridResult {
     }
 
     /// Returns the result with a further column in its table, such as published values. It has a
-    /// text for each cell, and cells without one get a dash.
+    /// text for each case, and cases without one get a dash.
     pub fn with_column(mut self, name: impl Into<String>, texts: Vec<String>) -> Self {
         Arc::make_mut(&mut self.0).columns.push((name.into(), texts));
         self
     }
 
-    /// Returns the result with the differences in accuracy to one of its cells, in percentage
+    /// Returns the result with the differences in accuracy to one of its cases, in percentage
     /// points over the seeds that both have: mean and sample standard deviation. Runs of one seed
     /// begin with the same parameters, which the difference of two means does not use.
     ///
     /// # Errors
-    /// Kind `Setting` if unknown cell.
+    /// Kind `Setting` if there is no such case.
     pub fn with_baseline(mut self, cell: usize) -> Result<Self> {
         let cells = self.cells();
         if cell >= cells.len() {
@@ -349,13 +349,13 @@ impl GridResult {
         Ok(self.with_column(name, texts))
     }
 
-    /// Returns the difference of another cell to the baseline.
+    /// Returns the difference of another case to the baseline.
     fn baseline_difference(&self, cell: usize) -> Option<PairedDifference> {
         let baseline = self.0.baseline.filter(|&baseline| baseline != cell)?;
         self.cells()[cell].difference(&self.cells()[baseline])
     }
 
-    /// Returns the cells as a table.
+    /// Returns the cases as a table.
     pub fn table(&self) -> Table {
         let caption =
             format!("{} on {}: {}", self.model(), self.data(), table::describe_axes(self.cells()));
@@ -368,7 +368,7 @@ impl GridResult {
         self.0.columns.iter().fold(table, |table, (name, texts)| table.column(name, texts))
     }
 
-    /// Returns the cells as plain data, for JSON.
+    /// Returns the cases as plain data, for JSON.
     pub fn rows(&self) -> Vec<GridRow> {
         (0..self.cells().len()).map(|at| self.row(at)).collect()
     }

@@ -34,8 +34,8 @@ pub(crate) fn run_grid(
     run_with_allocation(experiment, build, data, store, observer, allocation::choose_allocation)
 }
 
-/// Same as [`run_grid`], with as many runs at once as `split` finds for the grid, its plans, the
-/// first model and the data.
+/// Trains the grid like [`run_grid`], with as many runs at once as `split` finds for the grid, its
+/// plans, the first model and the data.
 pub(super) fn run_with_allocation(
     experiment: &Experiment,
     build: &dyn ModelFactory,
@@ -90,12 +90,12 @@ pub(crate) fn from_store(
     scheduler.into_result(store, first.name(), interrupted)
 }
 
-/// Returns the delta of the total cost: that of the first private cell.
+/// Returns the delta of the total cost: that of the first private case.
 pub(super) fn delta(cells: &[CellResult]) -> Option<Delta> {
     cells.iter().find_map(|cell| cell.delta).map(Delta)
 }
 
-/// Returns a finished run of a cell.
+/// Returns a finished run of a case.
 pub(super) fn to_cell_run(seed: u64, run: &Run, test_examples: usize) -> CellRun {
     let record = run.record();
     // Accuracies are multiples of 1 / n; reading one from a file may change its last bit.
@@ -126,7 +126,7 @@ pub(super) struct GridScheduler<'a> {
     observer: &'a mut dyn GridObserver,
     interrupt: &'a InterruptGuard,
     cells: Vec<CellResult>,
-    /// Index of the cell and text of each error, by the order of the runs.
+    /// Index of the case and text of each error, by the order of the runs.
     errors: BTreeMap<usize, (usize, String)>,
     completed: usize,
     total: usize,
@@ -364,7 +364,7 @@ impl<'a> GridScheduler<'a> {
         (progress, &mut *self.observer)
     }
 
-    /// Registers a private run, unless another cell has it.
+    /// Registers a private run, unless another case has it.
     fn register_private_run(&mut self, request: &RunRequest) {
         if request.plan.has_guarantee() && !self.order_by_id.contains_key(&request.id) {
             let plan = request.plan.event();

@@ -1,15 +1,15 @@
-//! Differences between cells that are within the noise of the seeds, for the cells of one method
+//! Differences between cases that are within the noise of the seeds, for the cases of one method
 //! and epsilon, which are one heat map; its frames follow the same rule. Where no heat map has two
-//! cells, the cells of one method are pooled.
+//! cases, the cases of one method are pooled.
 
 use super::figures::{group_by_epsilon, heading_suffix, to_figure_cell};
 use super::result::{CellResult, Inner};
 use crate::show::figures::GridFigure;
 use crate::show::format;
 
-/// Noise of the seeds in a group of cells.
+/// Noise of the seeds in a group of cases.
 pub(super) struct Pool {
-    /// The method of the cells, and their epsilon if it is the same.
+    /// The method of the cases, and their epsilon if it is the same.
     name: String,
     /// Threshold below which differences of two means are within the noise.
     pub(super) threshold: f64,
@@ -17,7 +17,7 @@ pub(super) struct Pool {
     freedom: usize,
 }
 
-/// Returns the pools with an estimate. Cells may share runs (dp-sgd has those of dp-ssgd without
+/// Returns the pools with an estimate. Cases may share runs (dp-sgd has those of dp-ssgd without
 /// sparsity), so a pool whose runs are all in another pool is skipped.
 pub(super) fn seed_noise_by_group(result: &Inner) -> Vec<Pool> {
     let maps: Vec<&[CellResult]> = group_by_epsilon(&result.cells).collect();

@@ -1,14 +1,14 @@
-//! The cells as a table.
+//! The cases as a table.
 
 use super::result::CellResult;
 use crate::mask::DroppingRule;
 use crate::show::figures::RunPoint;
 use crate::show::{Coverage, Table, format};
 
-/// A column: its head, and its text for a cell that has it.
+/// A column: its head, and its text for a case that has it.
 type Column<'a> = (&'a str, &'a dyn Fn(&CellResult) -> Option<String>);
 
-/// Returns the table of cells: settings, accuracy and cost. Columns that no cell has are left out.
+/// Returns the table of cases: settings, accuracy and cost. Columns that no case has are left out.
 pub(super) fn table(cells: &[CellResult], seeds: u64) -> Table {
     let rate = |has: fn(&CellResult) -> f64| {
         let any = cells.iter().any(|cell| has(cell) > 0.0);
@@ -43,7 +43,7 @@ pub(super) fn table(cells: &[CellResult], seeds: u64) -> Table {
     })
 }
 
-/// Returns the names of the settings that tell cells from others, each once.
+/// Returns the names of the settings that tell cases from others, each once.
 pub(super) fn labels(cells: &[CellResult]) -> Vec<&str> {
     let mut names = Vec::new();
     for (name, _) in cells.iter().flat_map(|cell| &cell.labels) {
@@ -89,7 +89,7 @@ pub(super) fn run_points(cells: &[CellResult], coverage: Coverage) -> Vec<RunPoi
     cells.iter().flat_map(of_cell).collect()
 }
 
-/// Describes a cell.
+/// Describes a case.
 pub(super) fn describe_cell(cell: &CellResult) -> String {
     let mut text = format!("{}{}", cell.method, cell.label_suffix());
     if let Some(epsilon) = cell.epsilon {
@@ -98,7 +98,7 @@ pub(super) fn describe_cell(cell: &CellResult) -> String {
     sparsity(cell, text)
 }
 
-/// Returns the text with the rates of the cell appended, where they are not zero.
+/// Returns the text with the rates of the case appended, where they are not zero.
 fn sparsity(cell: &CellResult, mut text: String) -> String {
     if cell.pre_prune > 0.0 {
         text.push_str(&format!(", pre-pruned {}", cell.pre_prune));
@@ -116,7 +116,7 @@ pub(super) fn rule_name(rule: DroppingRule) -> &'static str {
     }
 }
 
-/// Formats a fraction in percent with two digits, because differences between cells are small.
+/// Formats a fraction in percent with two digits, because differences between cases are small.
 pub(super) fn percent(share: f64) -> String {
     format!("{} %", format::fixed(100.0 * share, 2))
 }

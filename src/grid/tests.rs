@@ -113,7 +113,7 @@ fn differences_to_a_baseline_are_those_of_equal_seeds() {
     let result = of(result(cells, 3));
     let columns = result.table().text();
     let result = result.with_baseline(0).unwrap();
-    // -0.10 and -0.06 for the seeds 1 and 2; the means of the cells say +0.19.
+    // -0.10 and -0.06 for the seeds 1 and 2; the means of the cases say +0.19.
     let nothing = PairedDifference { mean: -1e-9, deviation: None, seeds: 2 };
     assert_eq!(nothing.to_string(), "+0.00", "a zero without its sign");
     let difference = result.cells()[1].difference(&result.cells()[0]).unwrap();
@@ -197,7 +197,7 @@ fn each_method_and_epsilon_has_its_own_noise_and_shared_runs_count_once() {
     };
     let dense = |method| named(cell(0.0, Some(3.0), &[0.90, 0.92]), method, "dense");
     let sparse = named(cell(0.5, Some(3.0), &[0.8, 0.8]), "dp-ssgd", "sparse");
-    // Whichever comes first: the dense cell counts in the map that it is the corner of.
+    // Whichever comes first: the dense case counts in the map that it is the corner of.
     for cells in [
         vec![dense("dp-ssgd"), sparse.clone(), dense("dp-sgd")],
         vec![dense("dp-sgd"), dense("dp-ssgd"), sparse.clone()],
@@ -305,7 +305,7 @@ fn files_hold_every_run_and_every_cell() {
     let lines: Vec<::csv::StringRecord> = reader.records().map(Result::unwrap).collect();
     assert_eq!(lines.len(), 5);
     assert_eq!(&lines[2][4], "random");
-    // Cells that share a run share its label; its name is nowhere.
+    // Cases that share a run share its label; its name is nowhere.
     assert_eq!((&lines[3][8], &lines[3][9], &lines[3][12]), ("1", "0.8", "label1"));
     let json = serde_json::to_string(&results[0].rows()).unwrap();
     assert!(json.contains(r#""run_labels":["label0","label1"]"#), "{json}");
@@ -314,7 +314,7 @@ fn files_hold_every_run_and_every_cell() {
     let text = markdown(&results);
     assert!(text.contains("| pre-pruned | dropped 0 | dropped 0.5 |"), "{text}");
     assert!(text.contains("| 0 | 91.00 ± 1.41 | 80.00 ± 0.00 |"), "{text}");
-    // One cell is no map.
+    // One case is no map.
     assert!(text.contains("| non-private | 25.00 % | 1 of 1 |"), "{text}");
 }
 
@@ -421,7 +421,7 @@ mod at_once {
             };
             let result =
                 run_with_allocation(&grid(), &build, &data, &store, &mut NoopGridObserver, split)?;
-            // The cell without rates of one method is the cell of the other: trained and charged
+            // The case without rates of one method is the case of the other: trained and charged
             // once, although both are begun at the same time.
             let account = store.ledger(&data)?.state()?;
             assert_eq!((result.runs(), account.charges().len()), (27, 24), "{jobs}");

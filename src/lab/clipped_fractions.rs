@@ -29,7 +29,7 @@ impl Model {
 }
 
 impl Run {
-    /// Same as [`Model::clipped_fractions`], for the model of a finished run of
+    /// Measures the [`Model::clipped_fractions`] of the model of a finished run of
     /// [`BackpropClip`](crate::methods::BackpropClip).
     ///
     /// # Guarantee

@@ -102,7 +102,7 @@ impl Preview {
             add(&mut rows, "noise per coordinate", in_words);
             if let Some(stages) = plan.stages()?.filter(|stages| !stages.is_constant()) {
                 let (noise, clip) = (&privacy.noise_schedule, &privacy.clip_schedule);
-                add(&mut rows, "schedules", format!("noise {noise}, clip bound {clip}"));
+                add(&mut rows, "schedules", format!("noise {noise}, clip norm {clip}"));
                 add(&mut rows, "stages", stages);
             }
             if let Some(spent) = plan.spent_after(plan.steps())? {

@@ -83,7 +83,8 @@ impl Plan {
         Ok(run)
     }
 
-    /// Same as [`train`](Self::train), but shows nothing: `observer` is notified of the progress.
+    /// Trains like [`train`](Self::train), but shows nothing: `observer` is notified of the
+    /// progress.
     ///
     /// # Errors
     /// As [`train`](Self::train).

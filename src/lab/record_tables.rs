@@ -74,7 +74,7 @@ pub(super) fn curve_bundle(curve: &Curve) -> MimeBundle {
     let optional = |value: Option<f64>, text: fn(f64) -> String| value.map_or("-".into(), text);
     let mut head = vec!["step", "training loss (not covered)", "test accuracy", "epsilon"];
     let adapted = curve.points.iter().any(|point| point.threshold.is_some());
-    head.extend(adapted.then_some("clip threshold"));
+    head.extend(adapted.then_some("clip norm"));
     let has_norms = curve.points.iter().any(|point| point.gradient_norm.is_some());
     head.extend(has_norms.then_some("gradient norm (not covered)"));
     let table = curve.points.iter().fold(Table::new(head), |table, point| {

@@ -31,7 +31,7 @@ pub struct SignalPoint {
 /// The settings of [`SignalNoise::measure`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SignalSettings {
-    /// The clipping norm C.
+    /// The clip norm C.
     pub clip: f64,
     /// The noise multiplier σ: the standard deviation per coordinate of the sum is σ C.
     pub noise_multiplier: f64,

@@ -82,7 +82,7 @@ pub struct Release {
     /// Standard deviation of the noise in each selected coordinate of the gradient, one value per
     /// parameter tensor; zeros without noise. Public if the method has a guarantee.
     pub noise_std: Vec<f64>,
-    /// The clip threshold of this step, if the method adapts it.
+    /// The clip norm of this step, if the method adapts it.
     pub threshold: Option<Threshold>,
     /// L2 norm of each example's gradient before clipping, `[examples]`, over the selected
     /// coordinates, if the step computed it. NaN for excluded examples. No epsilon covers them, as
@@ -90,7 +90,7 @@ pub struct Release {
     pub norms: Option<DeviceArray>,
 }
 
-/// The clip threshold of one step of a method that adapts it.
+/// The clip norm of one step of a method that adapts it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Threshold {
     /// The threshold.
@@ -101,7 +101,7 @@ pub struct Threshold {
 }
 
 impl Release {
-    /// Creates a release of a method whose clip threshold, if it has one, is part of its plan.
+    /// Creates a release of a method whose clip norm, if it has one, is part of its plan.
     pub fn new(gradient: Gradients, losses: DeviceArray, noise_std: Vec<f64>) -> Self {
         Self { gradient, losses, noise_std, threshold: None, norms: None }
     }

@@ -43,7 +43,7 @@ pub struct Privacy {
     // Not serialised where it is constant, so that the names of earlier runs stay the same.
     #[serde(default, skip_serializing_if = "NoiseSchedule::is_constant")]
     pub noise_schedule: NoiseSchedule,
-    /// Schedule of the clip bound, relative to that of `clip`.
+    /// Schedule of the clip norm, relative to that of `clip`.
     #[serde(default, skip_serializing_if = "ClipSchedule::is_constant")]
     pub clip_schedule: ClipSchedule,
     /// Adaptation of the clip norm to a quantile of the gradient norms, by noisy counts.

@@ -248,7 +248,7 @@ impl Panel {
         Self { unit: Unit::Percent, ..self }
     }
 
-    /// Same as [`percent`](Panel::percent), for upper bounds: displayed values are rounded up.
+    /// Displays values as percentages, rounded up because they are upper bounds.
     pub(crate) fn percent_bound(self) -> Self {
         Self { unit: Unit::PercentBound, ..self }
     }

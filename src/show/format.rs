@@ -82,7 +82,7 @@ pub fn significant(value: f64, digits: usize) -> String {
     fixed(rounded, decimals)
 }
 
-/// Same as [`significant`], without zeros after the decimal point: `0.5`, `10`.
+/// Formats a number to `digits` significant digits without trailing zeros: `0.5`, `10`.
 pub(super) fn short(value: f64, digits: usize) -> String {
     let text = significant(value, digits);
     if text.contains('e') { text } else { trim_zeros(&text).to_owned() }

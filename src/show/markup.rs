@@ -39,7 +39,7 @@ impl Table {
         self.latex_with_environment("tabular")
     }
 
-    /// Same as [`latex`](Self::latex), in another environment with the same argument.
+    /// Formats the table in LaTeX, in an environment other than `tabular` with the same argument.
     pub(crate) fn latex_with_environment(&self, environment: &str) -> String {
         let line = |row: &[String]| {
             let cells = (0..self.column_count()).map(|c| latex(&cell(row, c)));

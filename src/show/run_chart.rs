@@ -11,7 +11,7 @@ pub struct RunSnapshot {
     pub test_accuracy: Vec<(f64, f64)>,
     /// Points of the epsilon spent so far.
     pub epsilon: Vec<(f64, f64)>,
-    /// Points of the clip threshold, of a method that adapts it. A private run releases it with
+    /// Points of the clip norm, of a method that adapts it. A private run releases it with
     /// noise.
     pub clip_threshold: Vec<(f64, f64)>,
     /// The epsilon that the noise was calibrated to.
@@ -102,7 +102,7 @@ impl RunSnapshot {
 }
 
 /// Returns the figure of a run: training loss, test accuracy, epsilon spent if it is private, and
-/// the clip threshold if the method adapts it.
+/// the clip norm if the method adapts it.
 ///
 /// Loss and epsilon begin at 0 and accuracy goes from 0 % to 100 %, so that figures of several
 /// runs can be compared by eye.
@@ -143,7 +143,7 @@ pub fn run_chart(title: &str, curve: &RunSnapshot) -> Chart {
     }
     if !curve.clip_threshold.is_empty() {
         let series = Series::line("threshold", curve.clip_threshold.clone()).colour(3);
-        let panel = Panel::new("clip threshold").from_zero().coverage(curve.coverage);
+        let panel = Panel::new("clip norm").from_zero().coverage(curve.coverage);
         chart = chart.panel(panel.series(series));
     }
     chart.x_range(0.0, curve.total_steps.max(curve.step()))

@@ -24,7 +24,7 @@ fn model(data: &Dataset) -> Model {
     models::mlp(data, &[64, 48]).seed(1).build().unwrap()
 }
 
-/// Every method: as it is, and with schedules of noise and clip bound.
+/// Every method: as it is, and with schedules of noise and clip norm.
 fn enrolled() -> Vec<Box<dyn Method>> {
     let with_settings = |mut method: Box<dyn Method>, scheduled: bool| {
         let takes_clip = method.descriptor().takes_clip;
@@ -41,7 +41,7 @@ fn enrolled() -> Vec<Box<dyn Method>> {
                 private.clip_schedule = ClipSchedule::decay(0.3);
             }
         }
-        // A method that adapts its clip bound refuses a schedule of it.
+        // A method that adapts its clip norm refuses a schedule of it.
         if let Err(error) = method.plan(&small()) {
             assert!(scheduled && error.to_string().contains("clip"), "{error}");
             let private = method.privacy_settings_mut().unwrap();

@@ -17,7 +17,7 @@ pub struct CurvePoint {
     /// smaller. Runs stored before this was recorded have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub norm_ratio: Option<f64>,
-    /// Mean clip threshold of the steps since the last point, for methods that adapt it. Covered by
+    /// Mean clip norm of the steps since the last point, for methods that adapt it. Covered by
     /// the run's epsilon, if it has one; otherwise computed from the examples without noise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,

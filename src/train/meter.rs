@@ -48,7 +48,7 @@ pub(super) struct Meter<'a> {
     losses: Vec<DeviceArray>,
     /// Gradient norms of these steps, of a method that computes them.
     norms: Vec<DeviceArray>,
-    /// Clip thresholds of the steps since the last point, of a method that adapts them.
+    /// Clip norms of the steps since the last point, of a method that adapts them.
     thresholds: Vec<f64>,
     /// The test part on the network's device, uploaded once per run; unused on the CPU.
     test: Option<DeviceExamples>,

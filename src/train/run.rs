@@ -95,7 +95,7 @@ pub struct RunRecord {
     pub trained_at: Option<String>,
     /// Versions of the lab, Burn, the system and the C library that trained it.
     pub software: String,
-    /// Mean clip threshold of the steps, of a method that adapts it ([`CurvePoint::threshold`]
+    /// Mean clip norm of the steps, of a method that adapts it ([`CurvePoint::threshold`]
     /// says what covers it).
     ///
     /// [`CurvePoint::threshold`]: crate::train::CurvePoint::threshold

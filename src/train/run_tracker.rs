@@ -13,7 +13,7 @@ pub(super) struct RunTracker<'a> {
     pub(super) steps: u64,
     /// The measurements so far.
     pub(super) curve: Curve,
-    /// The clip threshold of every step, of a method that adapts it.
+    /// The clip norm of every step, of a method that adapts it.
     pub(super) thresholds: Vec<f64>,
     /// The error of a read that left a gap in the curve or, without privacy, an example out.
     pub(super) first_error: Option<Error>,

@@ -9,7 +9,7 @@ use crate::{Error, ErrorKind, Result};
 pub(super) struct LiveTuning {
     display: LiveDisplay,
     step: String,
-    /// The cells whose parameters became infinite or NaN.
+    /// The cases whose parameters became infinite or NaN.
     diverged: Vec<String>,
     /// The first other error of a run.
     failure: Option<Error>,
@@ -22,7 +22,7 @@ impl LiveTuning {
         self.display.update(&MimeBundle::text(step));
     }
 
-    /// Checks that the run of each cell was trained or diverged.
+    /// Checks that the run of each case was trained or diverged.
     ///
     /// # Errors
     /// The first other error.

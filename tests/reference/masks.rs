@@ -121,7 +121,7 @@ pub fn on_mnist_the_overlap_with_snip_grows_with_epsilon() -> Result<()> {
         "at epsilon 0.1 the overlap is that of chance: {default:?}"
     );
     assert!(default[4] > 0.75 && default[5] > 0.9, "{default:?}");
-    // A clipping norm five times as large means five times as much noise.
+    // A clip norm five times as large means five times as much noise.
     assert!(large[5] > 0.99 && (2..5).all(|i| large[i] < default[i] - 0.1), "{large:?}");
     Ok(())
 }

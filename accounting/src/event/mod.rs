@@ -57,7 +57,7 @@ pub enum Event {
         /// Number of releases.
         count: u64,
     },
-    /// As [`Event::PoissonGaussian`], with a maximum batch size. From a sample larger than
+    /// Poisson-sampled Gaussian steps with a maximum batch size. From a sample larger than
     /// `batch_cap` a uniformly random subset of that size is used, never the first examples.
     TruncatedPoissonGaussian {
         /// Number of examples in the data set, treated as public.

@@ -94,8 +94,8 @@ impl LedgerState {
         self.with_plan(None, None)
     }
 
-    /// Returns the same as [`events_and_accountant`](Self::events_and_accountant), with a plan and
-    /// the relation that its guarantee is stated for.
+    /// Returns the events with those of a plan, and the accountant for the neighbouring relation
+    /// of its guarantee.
     fn with_plan(
         &self,
         plan: Option<&Event>,

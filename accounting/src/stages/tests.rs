@@ -112,7 +112,7 @@ fn the_event_of_constant_noise_is_the_plain_one() {
         assert_eq!(constant.event(rate, steps), Event::poisson(q, 1.1, steps));
     }
     assert_eq!(constant.event(rate, 500), Event::poisson(q, 1.1, 100));
-    // The clip bound is not part of the privacy loss.
+    // The clip norm is not part of the privacy loss.
     let clipped = scheduled("constant", "decay:0.5", q, 100).unwrap();
     assert!(!clipped.is_constant() && clipped.as_slice().len() == 100);
     assert_eq!(clipped.event(rate, 7), Event::poisson(q, 2.0, 7));

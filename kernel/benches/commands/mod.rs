@@ -64,8 +64,8 @@ pub struct BenchArgs {
     /// Instead of measuring, compare the device with the CPU (exit code 1 if they differ)
     #[arg(long, conflicts_with_all = ["masked", "clip_rule", "method", "train_only", "measure"])]
     pub check: bool,
-    /// Instead of comparing steps, print each model's share of what this CPU could do at most,
-    /// layer by layer
+    /// Instead of comparing steps, print how close each layer of each model comes to the peak
+    /// performance of this CPU
     #[arg(
         long,
         conflicts_with_all = [

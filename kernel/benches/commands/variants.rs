@@ -20,7 +20,7 @@ pub const METHOD_VARIANTS: [&str; 2] = ["same_layers_nonprivate", "backprop_clip
 /// Which variants of the private step are measured.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct VariantArgs {
-    /// Also measure private steps that leave out this fraction of each weight tensor
+    /// Also measure private steps that drop this fraction of each weight tensor
     #[arg(long, value_name = "RATE")]
     pub masked: Option<f64>,
     /// Also measure private steps with these clip rules, separated by commas: auto-s, normalised,

@@ -27,7 +27,7 @@ use training_spec::{TrainingSpec, TrainingSpecArgs};
 /// Compute the epsilon of a training run (Poisson-sampled Gaussian steps) or of events in a file.
 #[derive(clap::Args, Clone, Debug)]
 pub struct EpsilonArgs {
-    /// Probability of each example to join a step: expected batch size / number of examples
+    /// Probability that an example is in a step: expected batch size / number of examples
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     #[arg(required_unless_present = "event_file")]
     pub sampling_rate: Option<f64>,

@@ -19,7 +19,7 @@ pub struct SigmaArgs {
     /// Failure probability, well below 1 / number of examples
     #[arg(long, allow_negative_numbers = true)]
     pub delta: f64,
-    /// Probability of each example to join a step: expected batch size / number of examples
+    /// Probability that an example is in a step: expected batch size / number of examples
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     pub sampling_rate: f64,
     #[command(flatten)]

@@ -14,11 +14,11 @@ pub struct TrainingSpecArgs {
     /// Instead of --steps: passes over the data, epochs / sampling rate steps, rounded up
     #[arg(long, allow_negative_numbers = true)]
     pub epochs: Option<f64>,
-    /// Noise that changes; step t is in epoch e = floor(t * sampling rate): linear:R multiplies the
-    /// variance by R every epoch, time:K divides it by 1 + K e, step:R:D multiplies it by R every D
-    /// epochs, exp:K by exp(-K) every epoch; decay:R multiplies the noise multiplier by R^(t / T)
-    /// in step t of T; constant leaves it as it is, piecewise:10x1,5x0.8 takes it times 1 for 10
-    /// epochs, then times 0.8
+    /// Schedule of the noise; step t is in epoch e = floor(t * sampling rate): linear:R multiplies
+    /// the variance by R every epoch, time:K divides it by 1 + K e, step:R:D multiplies it by R
+    /// every D epochs, exp:K by exp(-K) every epoch; decay:R multiplies the noise multiplier by
+    /// R^(t / T) in step t of T; constant keeps it, piecewise:10x1,5x0.8 multiplies it by 1 for 10
+    /// epochs, then by 0.8
     #[arg(long, value_name = "FORM")]
     pub schedule: Option<String>,
 }

@@ -23,10 +23,10 @@ pub struct AuditArgs {
     // The table lists them.
     #[arg(value_name = "METHOD", help = method_help())]
     method: String,
-    /// Probability of each example to be in a step [default: 1]
+    /// Probability that an example is in a step [default: 1]
     #[arg(long, value_name = "Q", allow_hyphen_values = true)]
     sampling_rate: Option<f64>,
-    /// Standard deviation of the noise over the clip bound [default: 1]
+    /// Standard deviation of the noise over the clip norm [default: 1]
     #[arg(long, value_name = "SIGMA", allow_hyphen_values = true)]
     noise_multiplier: Option<f64>,
     /// Steps of one trial [default: 1; decaying-clip 4]
@@ -35,7 +35,7 @@ pub struct AuditArgs {
     /// Trials with the canary, and as many without it [default: 20000]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     trials: Option<i64>,
-    /// Norm of the canary's gradient, as a multiple of the clip bound [default: 10]
+    /// Norm of the canary's gradient, as a multiple of the clip norm [default: 10]
     #[arg(long, value_name = "NORM", allow_hyphen_values = true)]
     canary_norm: Option<f64>,
     /// Coordinates of a gradient, an even number [default: 256]

@@ -18,13 +18,13 @@ use serde_json::{Map, Value, json};
 use crate::options::name_of;
 use crate::stdout;
 
-/// Check the installation (exit code 1 if you have to do something).
+/// Check the installation (exit code 1 if something must be fixed).
 #[derive(Args, Debug)]
 pub struct DoctorArgs {
     /// Print one line of JSON.
     #[arg(long)]
     pub json: bool,
-    /// Test only whether machines can share this folder: give the same command on two of them
+    /// Test only whether machines can share this folder: run the same command on two of them
     #[arg(long, value_name = "DIR")]
     pub shared: Option<PathBuf>,
     /// How long --shared waits for the other machine, in seconds

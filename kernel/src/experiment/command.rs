@@ -29,8 +29,8 @@ pub struct ExperimentArgs {
     /// first case
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     baseline: Option<i64>,
-    /// Show steps, noise and epsilon of every case and train nothing. Where a file says the number
-    /// of examples, no data are read
+    /// Show steps, noise and epsilon of every case and train nothing. Where a file states the
+    /// number of examples, no data are read
     #[arg(long)]
     preview: bool,
     /// Write the results to this folder, as JSON, CSV and Markdown, and the figures; with --preview

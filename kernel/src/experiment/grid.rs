@@ -18,7 +18,7 @@ use super::paper::PaperResults;
 use super::results::Source;
 use super::run::{ExecutorArgs, Group, groups};
 
-/// Number of seeds of each cell if none is given.
+/// Number of seeds of each case if none is given.
 const SEEDS: u64 = 3;
 
 /// Train over lists of options, such as pruning rates and epsilons, and tabulate the accuracies.
@@ -96,10 +96,10 @@ impl Plan {
         text.map(|text| text + "\n").map_err(failed)
     }
 
-    /// Returns the cells: all combinations of the options that the method of each has.
+    /// Returns the cases: all combinations of the options that the method of each has.
     ///
     /// # Errors
-    /// Kind `Setting` for lists that make no cells, a value that is named twice, and an option that
+    /// Kind `Setting` for lists that make no cases, a value that is named twice, and an option that
     /// no method has.
     fn experiment(&self) -> Result<Experiment> {
         let refused = |why: String| Error::new(ErrorKind::Setting, "a grid", why);
@@ -138,7 +138,7 @@ impl Plan {
 }
 
 /// Removes the kinds of mask and dropping of a case whose rate is 0, where other cases have a rate:
-/// they would be the same runs in several cells.
+/// they would be the same runs in several cases.
 fn without_idle(case: &mut Options, all: &Options) {
     for (kind, rate) in [("mask", "pre-prune"), ("drop-rule", "drop")] {
         let is_zero = |value: &Value| options::words(value) == ["0"];

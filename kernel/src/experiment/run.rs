@@ -18,8 +18,8 @@ use crate::train::{DataArgs, TrainArgs, check_freezing};
 /// Options of the executor that trains the runs.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct ExecutorArgs {
-    /// Train up to N runs at once, each with its share of the threads, or on a GPU of its own;
-    /// fewer where that is faster
+    /// Train up to N runs at once, each with its share of the threads, or on its own GPU; fewer
+    /// where that is faster
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     jobs: Option<i64>,
     #[command(flatten)]

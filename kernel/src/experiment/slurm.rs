@@ -45,10 +45,10 @@ type SlurmSetter<T> = fn(Slurm, T) -> Slurm;
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "On a cluster (book/src/how-to/cluster.md)")]
 pub struct SlurmArgs {
-    /// Who trains the runs
+    /// Where the runs are trained
     #[arg(long, value_enum, default_value = "local")]
     pub engine: Engine,
-    /// Do one part only [default: submit, watch until all tasks have ended, collect]
+    /// Do only one part [default: submit, watch until all tasks have ended, collect]
     #[arg(long, value_enum, value_name = "PART")]
     pub part: Option<ClusterAction>,
     /// Print the script of the job and do nothing else

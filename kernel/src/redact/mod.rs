@@ -19,7 +19,7 @@ use crate::run::result_paths::ResultPaths;
 use redacted_notebook::RedactedNotebook;
 use rules::RedactionRules;
 
-/// Copy notebooks without what no epsilon covers, or check that nothing of it is left.
+/// Copy notebooks without outputs that no epsilon covers, or check that none are left.
 #[derive(clap::Args, Debug)]
 pub struct RedactArgs {
     /// The notebooks (.ipynb), with their outputs.

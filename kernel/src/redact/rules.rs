@@ -8,7 +8,7 @@ use crate::run::notebook::{multiline_to_string, stored, string_to_multiline};
 /// Outputs that may stay beside those that are public or covered.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct RedactionRules {
-    /// Keep text that nobody has marked: what cells print, plain values and errors.
+    /// Keep unmarked text: what cells print, plain values and errors.
     #[arg(long)]
     pub keep_text: bool,
     /// Keep evaluations on a test part that was split off the private data. It is read without

@@ -34,7 +34,7 @@ const PROFILE_ENV_VAR: &str = "EPSILAB_PROFILE";
 /// Execute notebooks and write the executed notebooks and HTML pages.
 #[derive(clap::Args, Debug)]
 pub struct RunArgs {
-    /// The notebooks (.ipynb), each with a kernel of its own.
+    /// The notebooks (.ipynb); each runs in its own kernel.
     #[arg(value_name = "NB", required = true)]
     pub notebooks: Vec<PathBuf>,
     /// Value of a variable in the cell with the tag `parameters`: a number, a word, true, false or
@@ -55,7 +55,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: Option<u64>,
     /// Write the outputs into the notebook itself, small: text and one PNG for each figure. The
-    /// notebook stays as it was if a cell fails.
+    /// notebook is unchanged if a cell fails.
     #[arg(long, conflicts_with_all = ["out", "params", "interactive", "compare"])]
     pub inplace: bool,
     /// Compare the outputs with those that are saved in the notebook, and exit with 1 if they
@@ -78,7 +78,7 @@ pub enum Profile {
     Tiny,
     /// Minutes on two cores.
     Default,
-    /// As in the papers.
+    /// The settings of the papers.
     Full,
 }
 

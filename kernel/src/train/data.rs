@@ -26,8 +26,8 @@ pub struct DataArgs {
     /// Pixels along each side that images of a folder or of shards are resized to [default: 32]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     image_size: Option<i64>,
-    /// Keep about this fraction of the training examples, and test on the others. Data of your own
-    /// that have no test part give no accuracy without it
+    /// Keep about this fraction of the training examples, and test on the others. Without it, data
+    /// without a test part give no accuracy
     #[arg(long, value_name = "FRACTION", allow_hyphen_values = true)]
     split: Option<f64>,
     /// Use about N of the training examples, chosen by their content

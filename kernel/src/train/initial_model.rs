@@ -32,8 +32,8 @@ pub struct InitialModelArgs {
     /// fashion_mnist, cifar10, cifar100 and ag_news are assumed to be public
     #[arg(long, value_name = "NAME")]
     pretrain_on: Option<String>,
-    /// Start from a prior: drawn trains the model on images that are drawn by code first, which
-    /// depend on nobody's data (for images of 28 x 28 grey or 32 x 32 coloured pixels)
+    /// Start from a prior: drawn first trains the model on generated images, which depend on no
+    /// private data (for images of 28 x 28 grey or 32 x 32 coloured pixels)
     #[arg(long, value_name = "KIND", conflicts_with_all = ["pretrained", "pretrain_on"])]
     prior: Option<String>,
     /// Passes over the data of --pretrain-on [default: 12] or --prior [default: 6]

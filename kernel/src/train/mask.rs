@@ -19,17 +19,17 @@ const DROPPING_RULES: [(&str, DroppingRule); 2] =
 /// Options of pruning masks and gradient dropping.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct MaskArgs {
-    /// How the mask is made: random, synflow, dp-snip, snip (not private), magnitude
+    /// Kind of mask: random, synflow, dp-snip, snip (not private), magnitude
     /// [default: synflow]
     #[arg(long, value_name = "KIND")]
     mask: Option<String>,
-    /// Fraction of the weights that the mask leaves out of the whole run [default: 0]
+    /// Fraction of the weights that the mask excludes from the whole run [default: 0]
     #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
     pre_prune: Option<f64>,
-    /// Fraction of each tensor that a step leaves out [default: 0]
+    /// Fraction of each tensor that a step drops [default: 0]
     #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
     drop: Option<f64>,
-    /// Which coordinates a step leaves out: random, magnitude (the smallest) [default: random]
+    /// Coordinates that a step drops: random, magnitude (the smallest) [default: random]
     #[arg(long, value_name = "RULE")]
     drop_rule: Option<String>,
 }

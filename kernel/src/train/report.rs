@@ -34,7 +34,7 @@ struct JsonReport<'a> {
     /// Epsilon that the paper of the method claims without a valid proof.
     #[serde(skip_serializing_if = "Option::is_none")]
     claimed_epsilon: Option<f64>,
-    /// Mean clip threshold of a method that adapts it.
+    /// Mean clip norm of a method that adapts it.
     #[serde(skip_serializing_if = "Option::is_none")]
     mean_threshold: Option<f64>,
     /// Reasons why the run may have learnt nothing.

@@ -10,7 +10,7 @@ use crate::methods::Plan;
 use crate::nn::Network;
 use crate::train::Seeds;
 
-/// Feature of a canary, as a multiple of the clip bound: most of its gradient is clipped away.
+/// Feature of a canary, as a multiple of the clip norm: most of its gradient is clipped away.
 const AMPLITUDE: f64 = 10.0;
 
 /// The canaries, and which of them are in the training part.

@@ -36,7 +36,7 @@ pub fn glyphs() -> Result<Dataset> {
     glyphs_with(12_000, 2_000, 0)
 }
 
-/// Same as [`glyphs`], with the given numbers of examples and seed.
+/// Generates the digits of [`glyphs`] in the given numbers of examples, from a seed.
 ///
 /// Equal seeds give equal bits on every machine and with any number of threads. A smaller data set
 /// is a prefix of a larger one.

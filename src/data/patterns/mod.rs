@@ -24,7 +24,7 @@ pub fn patterns() -> Result<Dataset> {
     patterns_with(10_000, 2_000, 0)
 }
 
-/// Same as [`patterns`], with the given numbers of examples and seed.
+/// Generates the shapes of [`patterns`] in the given numbers of examples, from a seed.
 ///
 /// Equal seeds give equal bits on every machine and with any number of threads. A smaller data set
 /// is a prefix of a larger one.

@@ -29,7 +29,7 @@ pub fn sentences() -> Result<Dataset> {
     sentences_with(8_000, 2_000, 0)
 }
 
-/// Same as [`sentences`], with the given numbers of examples and seed.
+/// Generates the texts of [`sentences`] in the given numbers of examples, from a seed.
 ///
 /// Equal seeds give equal sentences on every machine and with any number of threads. A smaller data
 /// set is a prefix of a larger one.

@@ -32,14 +32,14 @@ pub(super) fn report(result: &GridResult, store: &RunStore) -> Result<Report> {
         .section(SOFTWARE, [software(&trained_with)]))
 }
 
-/// Describes the result: the number of finished runs, and the best cell.
+/// Describes the result: the number of finished runs, and the best case.
 fn finding(result: &GridResult) -> String {
     let runs = format!(
         "{} of {} are finished, {} for each of {}.",
         result.runs(),
         format::pluralise(result.planned_runs(), "run"),
         format::pluralise(result.seeds(), "seed"),
-        format::pluralise(result.cells().len(), "cell"),
+        format::pluralise(result.cells().len(), "case"),
     );
     let measured = result.cells().iter().filter_map(|cell| Some((cell, cell.mean()?)));
     let Some((best, mean)) = measured.max_by(|a, b| a.1.total_cmp(&b.1)) else { return runs };
@@ -60,7 +60,7 @@ fn finding(result: &GridResult) -> String {
     )
 }
 
-/// Returns the last cell with a finished run for each method and epsilon: the one with the highest
+/// Returns the last case with a finished run for each method and epsilon: the one with the highest
 /// rates.
 fn last_of_each(cells: &[CellResult]) -> Vec<&CellResult> {
     let mut found: Vec<&CellResult> = Vec::new();

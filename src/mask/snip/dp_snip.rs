@@ -15,7 +15,7 @@ use crate::nn::Model;
 use crate::privacy::{Delta, Epsilon, Event, NoiseMultiplier};
 use crate::{Error, ErrorKind, Result};
 
-/// Default clipping norm, just above the typical norm of one example's sensitivities.
+/// Default clip norm, just above the typical norm of one example's sensitivities.
 ///
 /// Measured with initial parameters: 0.14 to 0.26 (median 0.18) for `papernot_cnn`, both on the
 /// drawn glyphs and on MNIST; 0.26 to 0.6 (median 0.36) for an `mlp` with 64 hidden units.
@@ -81,7 +81,7 @@ impl DpSnip {
         Self { rate, clip: DEFAULT_CLIP, requested, calibrated: None, seed: None }
     }
 
-    /// Sets the clipping norm of one example's sensitivities, all layers jointly. Default 0.2,
+    /// Sets the clip norm of one example's sensitivities, all layers jointly. Default 0.2,
     /// which suits small networks with initial parameters.
     ///
     /// A smaller norm biases the scores; a larger one only adds noise. A norm five times too large

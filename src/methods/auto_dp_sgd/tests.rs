@@ -172,11 +172,11 @@ fn targets_clip_bounds_and_impossible_scales_are_refused() -> Result<()> {
         &|method| method.privacy_settings_mut().unwrap().target(Epsilon(1.0), Delta(1e-5)),
         "target",
     );
-    refused(&|method| method.privacy_settings_mut().unwrap().set_clip(1.0), "clip bound");
+    refused(&|method| method.privacy_settings_mut().unwrap().set_clip(1.0), "clip norm");
     let rule = || Some(ClipRule::auto_s(1.0));
     refused(&|method| method.privacy_settings_mut().unwrap().clip_rule = rule(), "clip");
     let decay = || ClipSchedule::decay(0.5);
-    refused(&|method| method.privacy_settings_mut().unwrap().clip_schedule = decay(), "clip bound");
+    refused(&|method| method.privacy_settings_mut().unwrap().clip_schedule = decay(), "clip norm");
     for scale in ["0", "-1", "nan", "inf"] {
         refused(&|method| method.set("gradient_scale", scale).unwrap(), "scale");
     }

@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, Result};
 /// Neighbours: one example added or removed, or its gradient replaced by zero. The sum changes by
 /// at most the sensitivity of the clip rule in L2 norm. Independent Gaussian noise of standard
 /// deviation `noise_multiplier * sensitivity` is added to every coordinate of the sum, which is
-/// then divided by the expected batch size, a public number. Noise multiplier and clip bound of
+/// then divided by the expected batch size, a public number. Noise multiplier and clip norm of
 /// step t are those of the stages at t. The release of an empty batch is noise only. With selected
 /// coordinates, norm, clipping, sum and noise are restricted to them, and all others are zero for
 /// every batch.

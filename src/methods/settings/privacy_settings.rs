@@ -241,7 +241,7 @@ settings! {
     )]
     fn clip(max_grad_norm: f64) |private| private.set_clip(max_grad_norm);
 
-    /// Sets a public schedule of the clip bound, `ClipSchedule::decay(0.5)`. The noise is scaled
+    /// Sets a public schedule of the clip norm, `ClipSchedule::decay(0.5)`. The noise is scaled
     /// with the bound, so epsilon does not change.
     #[setting(
         "SCHEDULE", "constant", Outcome, [],

@@ -25,7 +25,7 @@ const RIDGE_FACTOR: f64 = std::f64::consts::SQRT_2;
 /// differential privacy").
 ///
 /// Where the clip norm is small, a clip norm k times smaller needs a rate k times larger: accuracy
-/// depends on the product. Cells whose product is that of the best cell, up to a factor of sqrt(2),
+/// depends on the product. Cases whose product is that of the best case, up to a factor of sqrt(2),
 /// are framed: the ridge.
 ///
 /// ```
@@ -39,7 +39,7 @@ const RIDGE_FACTOR: f64 = std::f64::consts::SQRT_2;
 /// ```
 ///
 /// # Errors
-/// `Setting` without cells, for a rate or clip norm that is not positive, and for a pair given
+/// `Setting` without cases, for a rate or clip norm that is not positive, and for a pair given
 /// twice.
 pub fn rate_clip_heat_map(title: &str, note: &str, cells: &[RateClipCell]) -> Result<Figure> {
     validate_cells(cells)?;

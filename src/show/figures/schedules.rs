@@ -1,4 +1,4 @@
-//! Schedules of noise and clip bound.
+//! Schedules of noise and clip norm.
 
 use super::check_not_empty;
 use super::epsilon_panel::POINTS;
@@ -6,7 +6,7 @@ use crate::Result;
 use crate::privacy::Stages;
 use crate::show::{Chart, Coverage, Panel, Series};
 
-/// Plots noise multiplier and factor on the clip bound over the steps of runs, each given by a
+/// Plots noise multiplier and factor on the clip norm over the steps of runs, each given by a
 /// name and its [`Stages`]. Both are public settings, so the figure costs no privacy.
 ///
 /// ```
@@ -25,7 +25,7 @@ use crate::show::{Chart, Coverage, Panel, Series};
 pub fn schedules(runs: &[(&str, &Stages)]) -> Result<Chart> {
     check_not_empty("runs", runs, "pass for example &[(\"step\", &stages)]")?;
     let mut noise = Panel::new("noise multiplier").from_zero();
-    let mut clip = Panel::new("factor on the clip bound").from_zero();
+    let mut clip = Panel::new("factor on the clip norm").from_zero();
     for (slot, (name, stages)) in runs.iter().enumerate() {
         let points = |value: &dyn Fn(u64) -> f64| -> Vec<(f64, f64)> {
             sample_steps(stages.steps()).map(|step| (step as f64, value(step))).collect()
@@ -35,7 +35,7 @@ pub fn schedules(runs: &[(&str, &Stages)]) -> Result<Chart> {
         let scales = points(&|step| stages.at(step).clip_scale);
         clip = clip.series(Series::line(*name, scales).colour(slot));
     }
-    let chart = Chart::new("Schedules of noise and clip bound")
+    let chart = Chart::new("Schedules of noise and clip norm")
         .coverage(Coverage::Public)
         .x_label("step")
         .panel(noise);

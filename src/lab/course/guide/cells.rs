@@ -198,7 +198,7 @@ result"#;
     models::papernot_cnn(data).seed(7).build()
 }
 let method = DpSgd::new().target(Epsilon(1.0), Delta(1e-5)).batch_size(1024).epochs(3);
-let drawn = data::drawn_digits(20_000, 2_000, 2)?; // drawn by code: nobody's data
+let drawn = data::drawn_digits(20_000, 2_000, 2)?; // drawn by code: no private data
 let tuned = Tuning::new(method).public(&drawn).run(build, &data)?;
 let run = tuned.method().train(&build(&data)?, &data)?;
 run.statement()"#;

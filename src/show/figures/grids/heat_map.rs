@@ -12,10 +12,10 @@ use crate::show::{Coverage, Figure, Table, format};
 /// rate (columns) and dropping rate (rows, 0 at the bottom), as in Figure 3 (left) of the
 /// pre-pruning paper.
 ///
-/// A cell is marked with a frame and a triangle if its mean differs from that of the cell without
+/// A case is marked with a frame and a triangle if its mean differs from that of the case without
 /// sparsity by more than two standard errors. The variance is pooled over the map, or over the two
-/// cells if theirs is larger. Nothing is marked if the cell without sparsity is missing or there is
-/// only one seed. The best cell is not marked as such.
+/// cases if theirs is larger. Nothing is marked if the case without sparsity is missing or there is
+/// only one seed. The best case is not marked as such.
 ///
 /// ```
 /// use epsilab::prelude::*;
@@ -31,8 +31,8 @@ use crate::show::{Coverage, Figure, Table, format};
 /// ```
 ///
 /// # Errors
-/// Kind `Setting` without cells, for a rate outside [0, 1), an accuracy outside [0, 1], or two
-/// cells of the same rates.
+/// Kind `Setting` without cases, for a rate outside [0, 1), an accuracy outside [0, 1], or two
+/// cases of the same rates.
 pub fn accuracy_heat_map(grid: &GridFigure) -> Result<Figure> {
     grid.check()?;
     let (prune, drop) =
@@ -44,7 +44,7 @@ pub fn accuracy_heat_map(grid: &GridFigure) -> Result<Figure> {
 
 /// Draws heat maps as [`accuracy_heat_map`] for several values of a further setting, such as
 /// epsilon, side by side and with the same shades. The interactive format shows one of them at a
-/// time, which a slider chooses. In each map, cells are compared with the cell without sparsity of
+/// time, which a slider chooses. In each map, cases are compared with the case without sparsity of
 /// that map.
 ///
 /// ```
@@ -83,7 +83,7 @@ pub fn accuracy_heat_maps(grids: &GridSlices) -> Result<Figure> {
 
 const COLUMNS: [&str; 5] = ["pre-pruning", "dropping", "accuracy", "seeds", "from (0, 0)"];
 
-/// Returns the header of heat maps with `compared` cells that may be marked.
+/// Returns the header of heat maps with `compared` cases that may be marked.
 fn grid_header(title: &str, note: &str, compared: usize) -> FigureHeader {
     FigureHeader::new(if title.is_empty() { "Accuracy" } else { title })
         .note(note)
@@ -96,7 +96,7 @@ fn grid_header(title: &str, note: &str, compared: usize) -> FigureHeader {
 struct GridHeatMap {
     heat: HeatMap,
     rows: Vec<[String; 5]>,
-    /// Number of cells that were compared with the cell without sparsity.
+    /// Number of cases that were compared with the case without sparsity.
     compared_cells: usize,
 }
 
@@ -142,7 +142,7 @@ impl GridHeatMap {
 }
 
 /// Returns the explanation of the marks. It states no expected number of false marks: with few
-/// degrees of freedom and a shared reference cell that number exceeds the tail of a normal
+/// degrees of freedom and a shared reference case that number exceeds the tail of a normal
 /// distribution.
 fn marks_note(compared: usize) -> String {
     match compared {

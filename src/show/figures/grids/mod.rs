@@ -1,7 +1,7 @@
 //! Figures of a grid of runs: pre-pruning rate x dropping rate, several seeds each.
 //!
 //! Accuracies are those on the test part. The guarantee of a run protects the training part only.
-//! Selecting the best cell by test accuracy would overfit to the test part, so no cell is marked as
+//! Selecting the best case by test accuracy would overfit to the test part, so no case is marked as
 //! the best; see [`accuracy_heat_map`].
 
 mod heat_map;
@@ -49,7 +49,7 @@ pub struct GridFigure {
     pub title: String,
     /// Note under the title: model, data, epsilon, seeds, epsilon of the whole grid.
     pub note: String,
-    /// One cell per setting, in any order; not every pair of rates needs one.
+    /// One case per setting, in any order; not every pair of rates needs one.
     pub cells: Vec<GridCell>,
 }
 
@@ -62,7 +62,7 @@ pub struct GridSlices {
     pub note: String,
     /// Name of the setting that differs: `epsilon`.
     pub setting: String,
-    /// Values of the setting and their cells, in the order of the slider.
+    /// Values of the setting and their cases, in the order of the slider.
     pub slices: Vec<(String, Vec<GridCell>)>,
 }
 
@@ -96,8 +96,8 @@ impl GridFigure {
     /// Checks rates and accuracies.
     ///
     /// # Errors
-    /// Kind `Setting` without cells, for a rate outside [0, 1), an accuracy outside [0, 1], or two
-    /// cells of the same rates.
+    /// Kind `Setting` without cases, for a rate outside [0, 1), an accuracy outside [0, 1], or two
+    /// cases of the same rates.
     fn check(&self) -> Result<()> {
         if self.cells.is_empty() {
             let why = "there is nothing to draw";
@@ -129,12 +129,12 @@ impl GridFigure {
         Ok(())
     }
 
-    /// Returns the variation over seeds that marks are based on; `None` if no cell has two runs.
+    /// Returns the variation over seeds that marks are based on; `None` if no case has two runs.
     pub(crate) fn pooled_variance(&self) -> Option<stats::PooledVariance> {
         stats::pool_variance(&self.seeds())
     }
 
-    /// Returns the seeds of each cell.
+    /// Returns the seeds of each case.
     fn seeds(&self) -> Vec<SeedStats> {
         self.cells.iter().map(|cell| SeedStats::from_values(&cell.accuracy)).collect()
     }

@@ -26,11 +26,11 @@ impl SeedStats {
     }
 }
 
-/// Variance of a single seed, pooled over the cells of a map.
+/// Variance of a single seed, pooled over the cases of a map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct PooledVariance {
     variance: f64,
-    /// Degrees of freedom: the sum of (seeds - 1) over the cells.
+    /// Degrees of freedom: the sum of (seeds - 1) over the cases.
     pub(crate) degrees_of_freedom: usize,
 }
 
@@ -61,8 +61,8 @@ pub(super) fn pool_variance<'a>(
 }
 
 /// Returns the difference of the means of `cell` and `base` in standard errors. The variance of a
-/// seed is that of the whole grid or that of these two cells, whichever is larger: three seeds
-/// often agree by chance, and a cell in which training fails varies more than the others.
+/// seed is that of the whole grid or that of these two cases, whichever is larger: three seeds
+/// often agree by chance, and a case in which training fails varies more than the others.
 pub(super) fn standard_errors_above(
     cell: &SeedStats,
     base: &SeedStats,
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn cells_are_pooled_by_their_degrees_of_freedom_and_marks_need_the_threshold() {
-        // Variances 2 (1 degree) and 1 (2 degrees); a cell of one seed says nothing.
+        // Variances 2 (1 degree) and 1 (2 degrees); a case of one seed says nothing.
         let cells = [&[0.0, 2.0][..], &[5.0, 6.0, 7.0], &[100.0]].map(SeedStats::from_values);
         let noise = pool_variance(&cells).unwrap();
         assert_eq!(noise.degrees_of_freedom, 3);
@@ -116,7 +116,7 @@ mod tests {
             None
         );
         assert!((noise.min_marked_difference(8) - noise.deviation()).abs() < 1e-12);
-        // Two cells that spread as the map does are marked from the threshold on.
+        // Two cases that spread as the map does are marked from the threshold on.
         let base = SeedStats::from_values(&[0.90, 0.92]);
         let threshold = pool_variance([&base]).unwrap().min_marked_difference(2);
         for (factor, marked) in [(0.99, false), (1.01, true)] {
@@ -136,7 +136,7 @@ mod tests {
         assert!(
             (standard_errors_above(&cell, &base, &[base, cell]).unwrap() - expected).abs() < 1e-9
         );
-        // Two cells that agree by luck are not believed: the grid says how seeds vary.
+        // Two cases that agree by luck are not believed: the grid says how seeds vary.
         let (best, other) =
             (SeedStats::from_values(&[0.5, 0.5]), SeedStats::from_values(&[0.51, 0.51]));
         assert!(standard_errors_above(&other, &best, &[best, other, base, cell]).unwrap() < 1.0);

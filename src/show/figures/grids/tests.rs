@@ -5,8 +5,8 @@ use crate::show::layout::tests::collisions;
 const PRUNE: [f64; 6] = [0.0, 0.3, 0.5, 0.7, 0.8, 0.9];
 const DROP: [f64; 4] = [0.0, 0.3, 0.5, 0.8];
 
-/// Returns a grid with three seeds per cell that scatter by a fifth of a point; `effect` is what a
-/// cell has on top.
+/// Returns a grid with three seeds per case that scatter by a fifth of a point; `effect` is what a
+/// case has on top.
 fn grid(effect: impl Fn(f64, f64) -> f64) -> GridFigure {
     let mut cells = Vec::new();
     for (p, &pre_prune) in PRUNE.iter().enumerate() {
@@ -23,7 +23,7 @@ fn grid(effect: impl Fn(f64, f64) -> f64) -> GridFigure {
 fn differences_within_the_noise_of_seeds_are_not_marked_and_large_ones_are() {
     let marks =
         |grid: &GridFigure| accuracy_heat_map(grid).unwrap().text().matches(", marked").count();
-    // Below one standard error for every cell.
+    // Below one standard error for every case.
     assert_eq!(marks(&grid(|_, _| 0.0)), 0);
     let svg = accuracy_heat_map(&grid(|_, _| 0.0)).unwrap().svg();
     assert!(!svg.contains("0.0455") && svg.contains("chance alone"));
@@ -31,7 +31,7 @@ fn differences_within_the_noise_of_seeds_are_not_marked_and_large_ones_are() {
     assert_eq!(marks(&real), DROP.len());
     let svg = accuracy_heat_map(&real).unwrap().svg();
     assert_eq!(svg.matches("<polygon").count(), DROP.len());
-    // One seed says nothing about noise, and without the first cell there is nothing to compare.
+    // One seed says nothing about noise, and without the first case there is nothing to compare.
     let mut single = real.clone();
     single.cells.iter_mut().for_each(|cell| cell.accuracy.truncate(1));
     assert_eq!(marks(&single), 0);

@@ -26,7 +26,7 @@ fn has_bf16(model: &Model, batch: &Batch, device: &Device) -> bool {
 }
 
 /// Gradients agree with those in f32 up to the rounding of the factors to 8 bits, and are clipped
-/// to the exact clipping norm.
+/// to the exact clip norm.
 pub fn bf16_rounds_contributions_but_keeps_the_clipping_norm(device: &Device) -> Result<()> {
     let data = glyphs_with(24, 0, 3)?;
     let ids: Vec<u32> = (0..24).collect();
@@ -47,7 +47,7 @@ pub fn bf16_rounds_contributions_but_keeps_the_clipping_norm(device: &Device) ->
             (distance(&full.norms, &want.norms, 0.0), distance(&rounded.norms, &want.norms, 0.0));
         assert!(far < 0.03 && far > 10.0 * near, "{}: norms {near} {far}", model.name());
         assert!(relative_difference(&rounded.sum, &want.sum) < 0.03, "{}", model.name());
-        // Every single clipped example has exactly the clipping norm, however its factors are
+        // Every single clipped example has exactly the clip norm, however its factors are
         // rounded.
         for id in [0, 7, 23] {
             let one = Batch::from_examples(data.train(), &[id])?;
