@@ -51,6 +51,9 @@ pub(super) struct DatasetMetadata {
     name: String,
     source: String,
     class_names: Vec<String>,
+    /// Sentences on what the reader left out or assumed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    notices: Vec<String>,
     /// The name of each feature, of a table with a header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     column_names: Option<Vec<String>>,
@@ -167,6 +170,11 @@ impl Dataset {
         self.map_inner(|inner| inner.vocabulary = Some(vocabulary))
     }
 
+    /// Returns the same data set with these sentences on what its reader left out or assumed.
+    pub(super) fn with_notices(self, notices: Vec<String>) -> Self {
+        self.map_inner(|inner| inner.about.notices = notices)
+    }
+
     /// Returns the same data set, whose features have these names.
     pub(super) fn with_columns(self, names: Vec<String>) -> Self {
         self.map_inner(|inner| inner.about.column_names = Some(names))
@@ -185,6 +193,12 @@ impl Dataset {
     /// Returns where the data came from and how they were prepared, in words.
     pub fn source(&self) -> &str {
         &self.inner.about.source
+    }
+
+    /// Returns the sentences of [`source`](Self::source) on what the reader left out or assumed:
+    /// folders that were not read, files that were skipped. The command line prints them.
+    pub fn notices(&self) -> &[String] {
+        &self.inner.about.notices
     }
 
     /// Returns the shape of one example, for instance `[1, 28, 28]` (channels, height, width).

@@ -13,6 +13,7 @@ mod place;
 mod scan;
 mod set;
 mod shards;
+mod skipped;
 mod whole;
 
 pub(super) use files::{ImageFiles, ReadErrorHandler, gather};
