@@ -19,6 +19,10 @@ pub struct PretrainedArgs {
     /// de_wide_resnet_28_10 and others), own (the names of the lab)
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
+    /// Part of the checkpoint of --pretrained that holds the weights, such as model. or
+    /// state_dict_ema.; a usual one is found without it
+    #[arg(long, value_name = "PREFIX", requires = "layout")]
+    prefix: Option<String>,
     /// The data that the weights of --pretrained depend on, such as ImageNet-21k, which are assumed
     /// to be public
     #[arg(long, value_name = "NAME")]
@@ -89,6 +93,8 @@ impl PretrainedArgs {
         let model = match self.layout()? {
             None => transferred(&models::load(path)?)?,
             Some(layout) => {
+                let layout =
+                    self.prefix.iter().fold(layout, |layout, prefix| layout.prefix(prefix));
                 let loaded = initial()?.load_weights(path, &layout.new_head())?;
                 eprintln!("{}", loaded.report());
                 loaded.model()

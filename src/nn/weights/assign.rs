@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::attempt::{LoadContext, list_names};
+use super::layout::WeightLayout;
 use super::place::{ParameterLocation, parameter_locations};
+use super::prefix::usual_prefix;
 use super::report::{MatchedTensor, UnmatchedTensor, WeightReport};
-use super::source::{ElementType, TensorEntry, WeightFile};
+use super::source::{ElementType, TensorEntry, WeightFile, printable};
 use crate::nn::{Model, path_matches};
 use crate::{Error, Result};
 
@@ -35,11 +37,7 @@ impl<'a> Assignment<'a> {
         for (index, place) in places.into_iter().enumerate() {
             let name = layout.tensor_name(&place);
             let entry = name.as_ref().and_then(|name| source.entries.get(name));
-            let why = if index >= head && layout.new_head {
-                Some(NEW_HEAD)
-            } else {
-                is_named(&layout.keep_patterns, &place.path).then_some(CHOSEN)
-            };
+            let why = kept_reason(layout, &place, index >= head);
             match (why, entry) {
                 (Some(why), _) => {
                     left.extend(entry.map(|entry| (entry.name.as_str(), why)));
@@ -117,9 +115,13 @@ impl<'a> Assignment<'a> {
         let left = self.left_in_file.into_iter().filter_map(|(name, why)| {
             source.entries.get(name).map(|entry| unmatched(&entry.shown(), &entry.shape, why))
         });
+        let below = match layout.prefix.strip_suffix('.') {
+            Some(key) => format!(", under `{key}`"),
+            None => String::new(),
+        };
         WeightReport {
             heading: format!(
-                "{} from {} ({}, {layout})",
+                "{} from {}{below} ({}, {layout})",
                 model.name(),
                 path.display(),
                 source.format
@@ -127,6 +129,7 @@ impl<'a> Assignment<'a> {
             matched: matched.collect(),
             left: left.collect(),
             kept: self.kept_initial,
+            skipped: source.skipped.iter().map(|name| printable(name)).collect(),
         }
     }
 }
@@ -140,6 +143,36 @@ fn all_locations(model: &Model) -> Vec<ParameterLocation> {
     parameters
         .map(|parameter| ParameterLocation::from_path(parameter.path, parameter.shape))
         .collect()
+}
+
+/// Returns the reason why a parameter keeps its initial value; `None` if it needs a tensor.
+fn kept_reason(
+    layout: &WeightLayout,
+    place: &ParameterLocation,
+    in_head: bool,
+) -> Option<&'static str> {
+    if in_head && layout.new_head {
+        return Some(NEW_HEAD);
+    }
+    is_named(&layout.keep_patterns, &place.path).then_some(CHOSEN)
+}
+
+/// Returns the layout with the prefix of the part of the checkpoint that holds the parameters, if
+/// it has none and the file has all of them under one usual key.
+pub(super) fn in_checkpoint(attempt: LoadContext, source: &WeightFile) -> Option<WeightLayout> {
+    let LoadContext { model, layout, .. } = attempt;
+    if !layout.prefix.is_empty() {
+        return None;
+    }
+    let places = all_locations(model);
+    let head = places.len() - model.network().head_tensor_count();
+    let needed = places.iter().enumerate();
+    let needed =
+        needed.filter(|(index, place)| kept_reason(layout, place, *index >= head).is_none());
+    let names: Option<Vec<String>> = needed.map(|(_, place)| layout.tensor_name(place)).collect();
+    let names = names?;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    usual_prefix(source, &names).map(|prefix| layout.clone().prefix(&prefix))
 }
 
 fn is_named(patterns: &[String], name: &str) -> bool {

@@ -7,6 +7,7 @@ use super::WeightLayout;
 use super::axes::AxisOrder;
 use super::known;
 use super::place::ParameterLocation;
+use super::prefix::complete_prefixes;
 use super::source::{DOWNLOAD_ADVICE, ElementType, TensorEntry, WeightFile, printable};
 use crate::nn::Model;
 use crate::privacy::digits::{format_count, pluralise};
@@ -88,18 +89,18 @@ impl LoadContext<'_> {
             model.name(),
             list_names(names.clone())
         );
-        // A checkpoint often holds the names below a key of its own.
-        let below = names.clone().next().and_then(|name| {
-            let rest = name.strip_prefix(layout.prefix.as_str())?;
-            source.entries.keys().find_map(|own| own.strip_suffix(rest))
-        });
+        let rests = names.clone().map(|name| name.strip_prefix(layout.prefix.as_str()));
+        let rests: Vec<&str> = rests.map(Option::unwrap_or_default).collect();
+        let prefixes = complete_prefixes(source, &rests).into_iter();
+        let prefixes: Vec<_> = prefixes.map(|prefix| format!(".prefix({prefix:?})")).collect();
         let other = known::detect_layout(source.entries.keys());
         let other = other.filter(|(name, _)| *name != layout.name);
-        let fix = match (below, other) {
-            (Some(prefix), _) if missing.len() > 1 => {
-                format!("add .prefix({prefix:?}) to the layout")
-            }
-            (None, Some((_, other))) => format!("use {other}, whose names these are"),
+        let fix = match (prefixes.as_slice(), other) {
+            ([_, ..], _) if missing.len() > 1 => format!(
+                "add {} to the layout (--prefix on the command line)",
+                prefixes.join(" or ")
+            ),
+            ([], Some((_, other))) => format!("use {other}, whose names these are"),
             _ => format!("{}, or add .keep_initial(..) to the layout", self.model_advice()),
         };
         self.error(what, format!("it holds {}", list_names(source.entries.keys()))).fix(fix)

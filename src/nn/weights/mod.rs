@@ -2,15 +2,17 @@
 //!
 //! Of a safetensors file, the header is read first and then the tensors that the model needs. Of a
 //! file of `torch.save`, the pickle is scanned for code, and then parsed by a reader that runs
-//! nothing.
+//! nothing. Settings, numbers and paths beside the tensors are skipped and listed in the report.
 
 mod assign;
 mod attempt;
 mod axes;
+mod index;
 mod known;
 mod layout;
 mod pickle;
 mod place;
+mod prefix;
 mod pytorch;
 mod report;
 mod safetensors_file;
@@ -62,7 +64,10 @@ impl Model {
     ///
     /// The layout says under which names the file holds the parameters. Every parameter needs a
     /// tensor of its shape and every tensor a parameter, except what the layout leaves out by name.
-    /// Nothing in the file is run. Files of [`Model::save`] are read by
+    /// Of a checkpoint, which holds the tensors under a key such as `model` or `state_dict`, this
+    /// part is read, unless several parts hold all of them: then [`WeightLayout::prefix`] names
+    /// one. An index of sharded weights, `model.safetensors.index.json`, is read with all its
+    /// shards. Nothing in the file is run. Files of [`Model::save`] are read by
     /// [`models::load`](crate::nn::models::load).
     ///
     /// ```
@@ -96,8 +101,8 @@ impl Model {
     ///
     /// # Errors
     /// - `Io` if the file can't be opened or is not a regular file.
-    /// - `CorruptData` if it is cut off, changed or of another format, if its pickle names code, or
-    ///   if two tensors have one name.
+    /// - `CorruptData` if it is cut off, changed or of another format, if its pickle names code, if
+    ///   two tensors have one name, or if it is a pointer of Git LFS.
     /// - `Model` if it is a network with BatchNorm; if this model's layers compute something else
     ///   than the network of the layout, or it is a user-defined module and the layout not in the
     ///   lab's axes; if a tensor is missing, superfluous, has another shape, holds no
@@ -111,6 +116,8 @@ impl Model {
         let attempt = LoadContext { model: self, layout, path: path.as_ref() };
         attempt.check_model()?;
         let source = WeightFile::open(attempt.path)?;
+        let in_checkpoint = assign::in_checkpoint(attempt, &source);
+        let attempt = LoadContext { layout: in_checkpoint.as_ref().unwrap_or(layout), ..attempt };
         let assignment = Assignment::new(attempt, &source)?;
         let mut values = assignment.values(attempt)?;
         let report = assignment.report(attempt, &source);

@@ -13,6 +13,7 @@ pub struct WeightReport {
     pub(super) matched: Vec<MatchedTensor>,
     pub(super) left: Vec<UnmatchedTensor>,
     pub(super) kept: Vec<UnmatchedTensor>,
+    pub(super) skipped: Vec<String>,
 }
 
 /// A parameter of the model with the values of a tensor of the file.
@@ -57,6 +58,12 @@ impl WeightReport {
     pub fn kept_initial(&self) -> &[UnmatchedTensor] {
         &self.kept
     }
+
+    /// Returns the Python types of the values beside the tensors, such as `argparse.Namespace`.
+    /// They were skipped, and nothing of them was run.
+    pub fn skipped_values(&self) -> &[String] {
+        &self.skipped
+    }
 }
 
 impl fmt::Display for WeightReport {
@@ -73,7 +80,11 @@ impl fmt::Display for WeightReport {
             }
         }
         unmatched(f, "left in the file", &self.left)?;
-        unmatched(f, "kept initial", &self.kept)
+        unmatched(f, "kept initial", &self.kept)?;
+        if self.skipped.is_empty() {
+            return Ok(());
+        }
+        write!(f, "\n  skipped, nothing of them was run: {}", self.skipped.join(", "))
     }
 }
 
