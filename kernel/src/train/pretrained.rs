@@ -16,7 +16,8 @@ pub struct PretrainedArgs {
     pretrained: Option<PathBuf>,
     /// The file of --pretrained holds weights of --model in safetensors or PyTorch's format, under
     /// other names; the head is new: timm-resnetv2 (BiT, for bit_resnet50), de-wide-resnet (for
-    /// de_wide_resnet_28_10 and others), own (the names of the lab)
+    /// de_wide_resnet_28_10 and others), torchvision (for torchvision_resnet18 and others; needs
+    /// --public), own (the names of the lab)
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
     /// Part of the checkpoint of --pretrained that holds the weights, such as model. or
@@ -32,10 +33,14 @@ pub struct PretrainedArgs {
 /// Constructor of a layout.
 type LayoutConstructor = fn() -> WeightLayout;
 
+/// Layout with statistics of the pre-training data, which must be public.
+const TORCHVISION: &str = "torchvision";
+
 /// The layouts by name.
-const LAYOUTS: [(&str, LayoutConstructor); 3] = [
+const LAYOUTS: [(&str, LayoutConstructor); 4] = [
     ("timm-resnetv2", WeightLayout::timm_resnetv2),
     ("de-wide-resnet", WeightLayout::de_wide_resnet),
+    (TORCHVISION, WeightLayout::torchvision),
     ("own", WeightLayout::native),
 ];
 
@@ -50,6 +55,16 @@ impl PretrainedArgs {
         if let Some((option, _)) = alone.iter().find(|(_, given)| *given && !self.is_given()) {
             return Err(Error::setting(option, "given", "it is about the file of --pretrained")
                 .fix("add --pretrained FILE, or leave it out"));
+        }
+        if self.layout.as_deref() == Some(TORCHVISION) && self.public.is_none() {
+            let why = "BatchNorm has statistics of the data that the weights were trained on, which \
+                       a private run takes for public";
+            return Err(Error::new(
+                ErrorKind::Setting,
+                "--layout torchvision without --public",
+                why,
+            )
+            .fix("name these data if they are public: --public ImageNet-1k"));
         }
         let used = |name: &str| others.iter().any(|(option, used)| *option == name && *used);
         if layout.is_some() && !used("--model") {

@@ -104,8 +104,16 @@ impl<'a> Assignment<'a> {
         self.pairs.iter().map(read).collect()
     }
 
-    pub(super) fn report(self, attempt: LoadContext, source: &WeightFile) -> WeightReport {
+    /// Returns the report. `folded` names the biases into which BatchNorm was folded.
+    pub(super) fn report(
+        self,
+        attempt: LoadContext,
+        source: &WeightFile,
+        folded: &[String],
+    ) -> WeightReport {
         let LoadContext { model, layout, path } = attempt;
+        let is_read = |name: &&String| self.pairs.iter().any(|(_, entry)| entry.name == **name);
+        let folded = folded.iter().filter(is_read).count();
         let matched = self.pairs.into_iter().map(|(place, entry)| MatchedTensor {
             path: place.path,
             name: entry.shown(),
@@ -129,6 +137,7 @@ impl<'a> Assignment<'a> {
             matched: matched.collect(),
             left: left.collect(),
             kept: self.kept_initial,
+            folded,
             skipped: source.skipped.iter().map(|name| printable(name)).collect(),
         }
     }

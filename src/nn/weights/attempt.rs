@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::WeightLayout;
 use super::axes::AxisOrder;
+use super::batch_norm::fold_batch_norm;
 use super::known;
 use super::place::ParameterLocation;
 use super::prefix::complete_prefixes;
@@ -51,6 +52,16 @@ impl LoadContext<'_> {
         }
     }
 
+    /// Folds BatchNorm into the convolutions if the layout says how, and returns the names of their
+    /// biases.
+    pub(super) fn fold_batch_norm(self, source: &mut WeightFile) -> Result<Vec<String>> {
+        let Some(conv_of) = self.layout.conv_before_norm else { return Ok(Vec::new()) };
+        fold_batch_norm(source, conv_of).map_err(|why| {
+            self.error("BatchNorm that can't be folded into a convolution", why)
+                .fix("name a file of a ResNet of torchvision")
+        })
+    }
+
     /// Refuses networks with BatchNorm, whose statistics are tensors of the file.
     pub(super) fn refuse_batch_norm(self, source: &WeightFile) -> Result<()> {
         const STATISTICS: [&str; 4] = ["running_mean", "running_var", "moving_mean", "mean_ema"];
@@ -61,8 +72,9 @@ impl LoadContext<'_> {
         let why = "BatchNorm mixes the examples of a batch by its statistics: an example has no \
                    gradient of its own, so clipping can't bound what it contributes";
         Err(self.error(format_args!("a network with BatchNorm ({name})"), why).fix(
-            "use weights of a network with GroupNorm, such as timm's resnetv2_50x1_bit; the \
-             ResNets of torchvision all have BatchNorm",
+            "use weights of a network with GroupNorm, such as timm's resnetv2_50x1_bit; those of \
+             torchvision's ResNets are read by WeightLayout::torchvision() (--layout torchvision), \
+             which keeps their statistics fixed",
         ))
     }
 

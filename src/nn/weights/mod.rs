@@ -7,6 +7,7 @@
 mod assign;
 mod attempt;
 mod axes;
+mod batch_norm;
 mod index;
 mod known;
 mod layout;
@@ -103,7 +104,8 @@ impl Model {
     /// - `Io` if the file can't be opened or is not a regular file.
     /// - `CorruptData` if it is cut off, changed or of another format, if its pickle names code, if
     ///   two tensors have one name, or if it is a pointer of Git LFS.
-    /// - `Model` if it is a network with BatchNorm; if this model's layers compute something else
+    /// - `Model` if it is a network with BatchNorm, unless the layout is
+    ///   [`torchvision`](WeightLayout::torchvision); if this model's layers compute something else
     ///   than the network of the layout, or it is a user-defined module and the layout not in the
     ///   lab's axes; if a tensor is missing, superfluous, has another shape, holds no
     ///   floating-point numbers, or a value that is NaN or infinite in single precision.
@@ -115,12 +117,13 @@ impl Model {
     ) -> Result<LoadedWeights> {
         let attempt = LoadContext { model: self, layout, path: path.as_ref() };
         attempt.check_model()?;
-        let source = WeightFile::open(attempt.path)?;
+        let mut source = WeightFile::open(attempt.path)?;
+        let folded = attempt.fold_batch_norm(&mut source)?;
         let in_checkpoint = assign::in_checkpoint(attempt, &source);
         let attempt = LoadContext { layout: in_checkpoint.as_ref().unwrap_or(layout), ..attempt };
         let assignment = Assignment::new(attempt, &source)?;
         let mut values = assignment.values(attempt)?;
-        let report = assignment.report(attempt, &source);
+        let report = assignment.report(attempt, &source, &folded);
         let mut seed = self.seed();
         if self.is_unseeded() {
             seed = 0;

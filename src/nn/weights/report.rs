@@ -13,6 +13,8 @@ pub struct WeightReport {
     pub(super) matched: Vec<MatchedTensor>,
     pub(super) left: Vec<UnmatchedTensor>,
     pub(super) kept: Vec<UnmatchedTensor>,
+    /// Number of BatchNorm layers that were folded into convolutions.
+    pub(super) folded: usize,
     pub(super) skipped: Vec<String>,
 }
 
@@ -59,6 +61,12 @@ impl WeightReport {
         &self.kept
     }
 
+    /// Returns the number of BatchNorm layers that were folded into the convolutions before them,
+    /// with the statistics of the file.
+    pub fn folded_batch_norms(&self) -> usize {
+        self.folded
+    }
+
     /// Returns the Python types of the values beside the tensors, such as `argparse.Namespace`.
     /// They were skipped, and nothing of them was run.
     pub fn skipped_values(&self) -> &[String] {
@@ -81,6 +89,14 @@ impl fmt::Display for WeightReport {
         }
         unmatched(f, "left in the file", &self.left)?;
         unmatched(f, "kept initial", &self.kept)?;
+        if self.folded > 0 {
+            let layers = pluralise(self.folded, "BatchNorm layer");
+            write!(
+                f,
+                "\n  folded: {layers} into convolutions, whose weights and biases are trained; the \
+                 running statistics of the file stay fixed"
+            )?;
+        }
         if self.skipped.is_empty() {
             return Ok(());
         }
