@@ -9,6 +9,17 @@ use safetensors::{Dtype, tensor::TensorView};
 
 use crate::{Error, Result};
 
+/// First bytes of the text that stands for a large file in a git repository.
+const LFS_MAGIC: &[u8] = b"version https://git-lfs.github.com/spec/";
+/// Reason and advice for such a text in place of the file.
+pub(crate) const LFS_POINTER: &str = "it is a Git LFS pointer, not the file itself";
+pub(crate) const LFS_ADVICE: &str = "run git lfs pull in its repository, or download the file";
+
+/// Returns whether a file that begins so is a pointer of Git LFS.
+pub(crate) fn is_lfs_pointer(beginning: &[u8]) -> bool {
+    beginning.starts_with(LFS_MAGIC)
+}
+
 /// Permissions of results, less the mask of the process.
 const SHARED: u32 = 0o666;
 

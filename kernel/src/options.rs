@@ -31,7 +31,7 @@ pub const DATASETS: [(&str, DatasetLoader); 8] = [
 const TEXT_MODEL: &str = "bilstm";
 
 /// All models by name.
-pub const MODELS: [(&str, ModelConstructor); 14] = [
+pub const MODELS: [(&str, ModelConstructor); 17] = [
     ("papernot_cnn", |data, with| build_with(models::papernot_cnn(data), with)),
     ("stevens_mnist_cnn", |data, with| build_with(models::stevens_mnist_cnn(data), with)),
     ("stevens_cifar_cnn", |data, with| build_with(models::stevens_cifar_cnn(data), with)),
@@ -40,6 +40,9 @@ pub const MODELS: [(&str, ModelConstructor); 14] = [
     ("resnet18", |data, with| build_with(models::resnet18(data), with)),
     ("resnet50", |data, with| build_with(models::resnet50(data), with)),
     ("bit_resnet50", |data, with| build_with(models::bit_resnet50(data), with)),
+    ("torchvision_resnet18", |data, with| build_with(models::torchvision_resnet18(data), with)),
+    ("torchvision_resnet34", |data, with| build_with(models::torchvision_resnet34(data), with)),
+    ("torchvision_resnet50", |data, with| build_with(models::torchvision_resnet50(data), with)),
     ("de_wide_resnet_16_4", |data, with| build_with(de_wide_resnet(data, 16, 4), with)),
     ("de_wide_resnet_28_10", |data, with| build_with(de_wide_resnet(data, 28, 10), with)),
     ("de_wide_resnet_40_4", |data, with| build_with(de_wide_resnet(data, 40, 4), with)),

@@ -233,9 +233,12 @@ fn roots_from(variable: Option<OsString>, current: Option<&Path>) -> Vec<PathBuf
     named.into_iter().chain(above).collect()
 }
 
+/// Returns the file of this name, packed or not. The publisher's archives and some copies write
+/// `train-images.idx3-ubyte` for `train-images-idx3-ubyte`.
 fn find_packed_or_unpacked(folder: &Path, file: &str) -> Option<PathBuf> {
-    let candidates = [folder.join(file), folder.join(format!("{file}.gz"))];
-    candidates.into_iter().find(|path| path.is_file())
+    let with_dot = file.replace("-idx", ".idx");
+    let names = [file, &with_dot].map(|name| [name.to_owned(), format!("{name}.gz")]);
+    names.iter().flatten().map(|name| folder.join(name)).find(|path| path.is_file())
 }
 
 /// Result of the search for a public data set on this machine.
@@ -297,6 +300,21 @@ mod tests {
         let names: Vec<_> = found.iter().map(|f| f.file_name().unwrap().to_owned()).collect();
         assert_eq!(names[..2], IDX_FILES[..2]);
         assert_eq!(names[2..], ["t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"]);
+    }
+
+    #[test]
+    fn idx_files_are_found_with_a_dot_in_their_names() {
+        let root = tempfile::tempdir().unwrap();
+        let names = [
+            "train-images.idx3-ubyte",
+            "train-labels.idx1-ubyte.gz",
+            "t10k-images.idx3-ubyte.gz",
+            "t10k-labels-idx1-ubyte",
+        ];
+        put(root.path(), &names);
+        let found = MNIST.find_below(&[root.path().into()]).unwrap().train;
+        let names_found: Vec<_> = found.iter().map(|f| f.file_name().unwrap()).collect();
+        assert_eq!(names_found, names);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::layers::parameter_specs;
 use super::network::leaf_specs;
 use super::{LayerClips, LayerSpec, Model, Network, Parameter, Provenance, network};
 use crate::data::PublicData;
+use crate::file::{LFS_ADVICE, LFS_POINTER, is_lfs_pointer};
 use crate::{Error, ErrorKind, Result, file};
 
 /// Metadata key of the [`ModelDescription`], as JSON.
@@ -220,6 +221,9 @@ impl ModelFile {
         let bytes =
             read_regular_file(path).map_err(|e| read_error(path, "model", "Model::save", &e))?;
         let invalid = |why: String| not_a_model_error(path, why);
+        if is_lfs_pointer(&bytes) {
+            return Err(invalid(LFS_POINTER.into()).fix(LFS_ADVICE));
+        }
         let (_, header) = SafeTensors::read_metadata(&bytes)
             .map_err(|e| invalid(format!("the file is not a safetensors file ({e})")))?;
         SafeTensors::deserialize(&bytes)

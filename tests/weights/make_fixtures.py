@@ -1,12 +1,14 @@
 """Writes the fixtures of this folder: weights and logits of other libraries' networks.
 
-Needs torch, timm, safetensors, jax and dm-haiku; run it in this folder. The weights are random. The
-networks are small ones of the two families whose public weights the lab reads:
+Needs torch, torchvision, timm, safetensors, jax and dm-haiku; run it in this folder. The weights are
+random. The networks are small ones of the three families whose public weights the lab reads:
 
 * bit.safetensors, bit.pth, bit_legacy.pth: a pre-activation ResNet of timm (BiT: StdConv2d,
   GroupNorm, fixed stem) with two groups, in three file formats.
 * wrn.safetensors: WRN-10-1 of De et al. (2022) in float16, with haiku's names.
-* logits.json: inputs' seeds and the logits of both, for images of several sizes.
+* torchvision_basic.pth, torchvision_bottleneck.safetensors: post-activation ResNets of torchvision
+  with two channels in the stem, and BatchNorm with random running statistics.
+* logits.json: the logits of all of them, for images of several sizes.
 * code.pth, injected.pth, legacy_code.pth, module.pth: checkpoints whose pickles name code. Reading
   them with `torch.load(weights_only=False)` would create a file named `executed`.
 * twice.pth: a checkpoint whose dictionary has a key twice.
@@ -29,6 +31,7 @@ from safetensors.numpy import save_file as save_numpy
 from safetensors.torch import save_file
 from timm.layers import GroupNormAct, StdConv2d
 from timm.models.resnetv2 import ResNetV2
+from torchvision.models.resnet import BasicBlock, Bottleneck, ResNet
 
 
 def scattered(shape):
@@ -136,6 +139,38 @@ def wrn():
     return flat, lambda images: network.apply(split, images.transpose(0, 2, 3, 1))
 
 
+class SmallResNet(ResNet):
+    """A ResNet of torchvision with other numbers of channels than 64, 128, 256, 512."""
+
+    def __init__(self, block, blocks, base, classes):
+        torch.nn.Module.__init__(self)
+        self._norm_layer = torch.nn.BatchNorm2d
+        self.inplanes, self.dilation, self.groups, self.base_width = base, 1, 1, 64
+        self.conv1 = torch.nn.Conv2d(3, base, 7, stride=2, padding=3, bias=False)
+        self.bn1 = torch.nn.BatchNorm2d(base)
+        self.relu = torch.nn.ReLU(inplace=True)
+        self.maxpool = torch.nn.MaxPool2d(3, stride=2, padding=1)
+        for i, count in enumerate(blocks):
+            layer = self._make_layer(block, base * 2**i, count, stride=1 if i == 0 else 2)
+            setattr(self, f"layer{i + 1}", layer)
+        self.avgpool = torch.nn.AdaptiveAvgPool2d((1, 1))
+        self.fc = torch.nn.Linear(base * 8 * block.expansion, classes)
+
+
+def torchvision(block, blocks):
+    torch.manual_seed(3)
+    network = SmallResNet(block, blocks, 2, 5).eval()
+    with torch.no_grad():
+        for norm in network.modules():
+            if isinstance(norm, torch.nn.BatchNorm2d):
+                # Some channels with a variance near epsilon, so that it matters.
+                norm.running_var.copy_(10 ** torch.empty_like(norm.bias).uniform_(-5.0, 0.0))
+                norm.running_mean.copy_(0.3 * torch.randn_like(norm.bias))
+                norm.weight.copy_(norm.running_var.sqrt() * (2 + torch.randn_like(norm.bias)))
+                norm.bias.copy_(0.3 * torch.randn_like(norm.bias))
+    return network
+
+
 class Code:
     """Runs a command when it is unpickled."""
 
@@ -172,7 +207,16 @@ def main():
     torch.save({"epoch": 3, "state_dict": state}, "bit_legacy.pth", **legacy)
     flat, apply = wrn()
     save_numpy(flat, "wrn.safetensors")
-    logits = {"bit": {}, "wrn": {}}
+    basic, bottleneck = torchvision(BasicBlock, [2, 1, 1, 1]), torchvision(Bottleneck, [1, 2, 1, 1])
+    torch.save({"model": basic.state_dict()}, "torchvision_basic.pth")
+    save_file(bottleneck.state_dict(), "torchvision_bottleneck.safetensors")
+    names = ["bit", "wrn", "torchvision_basic", "torchvision_bottleneck"]
+    logits = {name: {} for name in names}
+    for size in [(32, 32), (45, 38)]:
+        images = torch.from_numpy(scattered((2, 3, *size)))
+        for name, other in [("torchvision_basic", basic), ("torchvision_bottleneck", bottleneck)]:
+            with torch.no_grad():
+                logits[name][f"{size[0]}x{size[1]}"] = other(images).tolist()
     for size in [(20, 20), (33, 46)]:
         with torch.no_grad():
             images = torch.from_numpy(scattered((2, 3, *size)))

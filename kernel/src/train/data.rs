@@ -16,7 +16,8 @@ const SPLIT_SEED: u64 = 0;
 #[derive(clap::Args, Clone, Debug, PartialEq)]
 pub struct DataArgs {
     /// glyphs, patterns, sentences, mnist, fashion_mnist, cifar10, cifar100, ag_news; a folder of
-    /// images with one subfolder per class (or train/ and test/ with such subfolders); a folder of
+    /// images with one subfolder per class (or train/ and test/ with such subfolders; test/ may be
+    /// called val/ or valid/); a folder of
     /// WebDataset shards *.tar (or train/ and test/ with shards), or one FILE.tar; a table with a
     /// header, such as FILE.csv, FILE.tsv or FILE.csv.gz [default: glyphs]
     #[arg(long, value_name = "NAME|FOLDER|FILE.tar|FILE.csv")]
@@ -124,7 +125,11 @@ fn is_shard(path: &Path) -> bool {
 /// Returns whether the path is a shard, or a folder whose training part consists of shards: files
 /// and no folders.
 fn has_shards(path: &Path) -> bool {
-    let train = Some(path.join("train")).filter(|train| train.is_dir());
+    let is_train = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default();
+        path.is_dir() && ["train", "training"].iter().any(|train| name.eq_ignore_ascii_case(train))
+    };
+    let train = entries(path).find(is_train);
     let is_shown =
         |path: &PathBuf| path.file_name().is_some_and(|n| !n.as_encoded_bytes().starts_with(b"."));
     let entries = entries(train.as_deref().unwrap_or(path)).filter(is_shown);
@@ -151,6 +156,7 @@ mod tests {
             has_shards(root.path())
         };
         assert!(found(&["0.tar", "classes.txt", ".hidden/x"]));
+        assert!(found(&["Train/0.tar"]) && found(&["training/0.tar", "valid/0.tar"]));
         assert!(found(&["train/0.TAR", "test/0.tar"]) && has_shards(Path::new("/nowhere/0.tar")));
         assert!(!found(&["cat/1.jpg", "dog/1.jpg", "all.tar"]), "an archive beside the folders");
         assert!(!found(&["train/cat/1.jpg", "0.tar"]) && !found(&["train/.0.tar"]));

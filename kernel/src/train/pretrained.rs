@@ -16,9 +16,14 @@ pub struct PretrainedArgs {
     pretrained: Option<PathBuf>,
     /// The file of --pretrained holds weights of --model in safetensors or PyTorch's format, under
     /// other names; the head is new: timm-resnetv2 (BiT, for bit_resnet50), de-wide-resnet (for
-    /// de_wide_resnet_28_10 and others), own (the names of the lab)
+    /// de_wide_resnet_28_10 and others), torchvision (for torchvision_resnet18 and others; needs
+    /// --public), own (the names of the lab)
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
+    /// Part of the checkpoint of --pretrained that holds the weights, such as model. or
+    /// state_dict_ema.; a usual one is found without it
+    #[arg(long, value_name = "PREFIX", requires = "layout")]
+    prefix: Option<String>,
     /// The data that the weights of --pretrained depend on, such as ImageNet-21k, which are assumed
     /// to be public
     #[arg(long, value_name = "NAME")]
@@ -28,10 +33,14 @@ pub struct PretrainedArgs {
 /// Constructor of a layout.
 type LayoutConstructor = fn() -> WeightLayout;
 
+/// Layout with statistics of the pre-training data, which must be public.
+const TORCHVISION: &str = "torchvision";
+
 /// The layouts by name.
-const LAYOUTS: [(&str, LayoutConstructor); 3] = [
+const LAYOUTS: [(&str, LayoutConstructor); 4] = [
     ("timm-resnetv2", WeightLayout::timm_resnetv2),
     ("de-wide-resnet", WeightLayout::de_wide_resnet),
+    (TORCHVISION, WeightLayout::torchvision),
     ("own", WeightLayout::native),
 ];
 
@@ -50,6 +59,16 @@ impl PretrainedArgs {
                 "the option describes the file of --pretrained",
             )
             .fix("add --pretrained FILE, or leave it out"));
+        }
+        if self.layout.as_deref() == Some(TORCHVISION) && self.public.is_none() {
+            let why = "BatchNorm has statistics of the data that the weights were trained on, which \
+                       a private run takes for public";
+            return Err(Error::new(
+                ErrorKind::Setting,
+                "--layout torchvision without --public",
+                why,
+            )
+            .fix("name these data if they are public: --public ImageNet-1k"));
         }
         let used = |name: &str| others.iter().any(|(option, used)| *option == name && *used);
         if layout.is_some() && !used("--model") {
@@ -93,6 +112,8 @@ impl PretrainedArgs {
         let model = match self.layout()? {
             None => transferred(&models::load(path)?)?,
             Some(layout) => {
+                let layout =
+                    self.prefix.iter().fold(layout, |layout, prefix| layout.prefix(prefix));
                 let loaded = initial()?.load_weights(path, &layout.new_head())?;
                 eprintln!("{}", loaded.report());
                 loaded.model()

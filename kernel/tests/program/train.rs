@@ -390,6 +390,37 @@ fn a_run_starts_from_public_data_or_from_a_file() {
     refused(&run(home.path(), &args), &["[3, 32, 32]", "[1, 28, 28]"]);
 }
 
+/// What was read from nested folders and what was skipped is printed, so that a folder that lacks
+/// half of its images is noticed.
+#[test]
+fn folders_of_images_are_trained_on_with_notices() {
+    let home = folder();
+    let image = include_bytes!("../../../tests/data/images/colour.jpg");
+    for class in ["cat", "dog"] {
+        for (part, name) in [("Train", "2021/1.jpg"), ("Train", "2.jpg"), ("Valid", "1.jpg")] {
+            let path = home.path().join("pets").join(part).join(class).join(name);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            // What follows the end of the image changes the file, but not the image.
+            std::fs::write(path, [&image[..], class.as_bytes(), name.as_bytes()].concat())
+                .expect("a file");
+        }
+    }
+    let pets = home.path().join("pets");
+    std::fs::write(pets.join("Train/cat/.DS_Store"), []).expect("a file");
+    let pets = pets.to_str().expect("a path");
+    let args = ["train", "--data", pets, "--image-size", "8", "--model", "linear", "--json"];
+    let plan = ["--batch-size", "2", "--steps", "2", "--delta", "0.1"];
+    let done = run(home.path(), &[&args[..], &plan].concat());
+    assert_eq!(one_line(&done)["accuracy"], 0.5);
+    let err = text(&done.stderr);
+    for notice in [
+        "Read 2 images in folders inside classes: cat/2021 and 1 more.",
+        "Skipped: 1 hidden entry (such as .DS_Store, __MACOSX).",
+    ] {
+        assert!(err.lines().any(|line| line == notice), "{notice}: {err}");
+    }
+}
+
 /// Weights under the lab's names, in a file that does not say which layers they are of.
 #[test]
 fn weights_of_a_file_are_read_with_a_layout_and_declared_public() {
@@ -431,6 +462,11 @@ fn wrong_weights_are_refused_before_anything_is_trained() {
     refused(&with(&["--layout", "own"]), &["--layout", "--pretrained FILE"]);
     refused(&with(&["--public", "ImageNet-21k"]), &["--public", "--pretrained FILE"]);
     refused(&with(&["--pretrained", file, "--layout", "own"]), &["--layout without --model"]);
+    let torchvision = ["--layout", "torchvision", "--model", "torchvision_resnet18"];
+    let undeclared = [&["--data", "patterns", "--pretrained", file], &torchvision[..]].concat();
+    refused(&with(&undeclared), &["without --public", "statistics", "ImageNet-1k"]);
+    let declared = [&undeclared[..], &["--public", "ImageNet-1k"]].concat();
+    refused(&with(&declared), &["can't be folded", "layer1.0.conv1.weight"]);
     refused(&with(&["--pretrained", file, "--layout", "keras"]), &["choose from timm-resnetv2"]);
     let both = ["--pretrained", file, "--layout", "own", "--pretrain-on", "glyphs"];
     refused(&with(&[&both[..], &["--model", "papernot_cnn"]].concat()), &["has one initial model"]);

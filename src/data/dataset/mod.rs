@@ -218,7 +218,7 @@ impl Dataset {
     }
 
     /// Returns what was skipped, ignored or inferred when the data were read, a sentence each;
-    /// often empty.
+    /// often empty. The command line prints it.
     pub fn notices(&self) -> &[String] {
         &self.inner.about.notices
     }

@@ -3,9 +3,11 @@
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits, RgbImage};
 
 use super::completeness;
+use crate::file::{LFS_ADVICE, LFS_POINTER, is_lfs_pointer};
 
 /// Largest number of pixels along a side, and in all. A small file can announce any size, so a
 /// larger one counts as damaged.
@@ -18,17 +20,27 @@ const MAX_DECODER_BYTES: u64 = 8 * MAX_PIXELS;
 const FORMATS: [(ImageFormat, &str); 3] =
     [(ImageFormat::Jpeg, "JPEG"), (ImageFormat::Png, "PNG"), (ImageFormat::WebP, "WebP")];
 
-/// Decodes all pixels of a file. Grey becomes equal channels, 16 bits become 8, and alpha is
-/// dropped.
+/// The pixels of a file.
+pub(super) struct DecodedImage {
+    pub(super) pixels: RgbImage,
+    /// Whether the orientation tag (EXIF) of the file turned or mirrored the image.
+    pub(super) is_turned: bool,
+}
+
+/// Decodes all pixels of a file, upright as its orientation tag says. Grey becomes equal channels,
+/// 16 bits become 8, and alpha is dropped.
 ///
 /// # Errors
 /// A description of the defect, as the end of a sentence. A panic of a decoder is an error too.
-pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, String> {
+pub(super) fn decode(bytes: &[u8]) -> Result<DecodedImage, String> {
     catch_unwind(AssertUnwindSafe(|| decode_unguarded(bytes)))
         .unwrap_or_else(|_| Err("the decoder failed".into()))
 }
 
-fn decode_unguarded(bytes: &[u8]) -> Result<RgbImage, String> {
+fn decode_unguarded(bytes: &[u8]) -> Result<DecodedImage, String> {
+    if is_lfs_pointer(bytes) {
+        return Err(format!("no image ({LFS_POINTER}: {LFS_ADVICE})"));
+    }
     let guessed = image::guess_format(bytes).ok();
     let (format, name) = (FORMATS.into_iter())
         .find(|(format, _)| Some(*format) == guessed)
@@ -38,13 +50,18 @@ fn decode_unguarded(bytes: &[u8]) -> Result<RgbImage, String> {
     let mut limits = Limits::default();
     limits.max_alloc = Some(MAX_DECODER_BYTES);
     reader.limits(limits);
-    let decoder = reader.into_decoder().map_err(damaged)?;
+    let mut decoder = reader.into_decoder().map_err(damaged)?;
     check_size(decoder.dimensions())?;
     // The decoders fill missing pixels with grey, or stop reading after the last pixel.
     if !completeness::is_complete(format, bytes) {
         return Err(format!("a {name} image that is truncated"));
     }
-    Ok(DynamicImage::from_decoder(decoder).map_err(damaged)?.into_rgb8())
+    // A damaged tag says nothing; damaged pixels are an error below.
+    let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+    let mut image = DynamicImage::from_decoder(decoder).map_err(damaged)?;
+    image.apply_orientation(orientation);
+    let is_turned = orientation != Orientation::NoTransforms;
+    Ok(DecodedImage { pixels: image.into_rgb8(), is_turned })
 }
 
 /// Refuses images without pixels and images that are too large, before memory is taken for them.

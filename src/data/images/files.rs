@@ -29,6 +29,8 @@ struct ImageFile {
     place: ImageLocation,
     /// SHA-256 of the file's content when it was opened.
     digest: [u8; 32],
+    /// Whether an orientation tag turned or mirrored the image.
+    is_turned: bool,
 }
 
 impl ImageFiles {
@@ -79,6 +81,11 @@ impl ImageFiles {
     /// Returns the SHA-256 of each file, in order.
     pub(in crate::data) fn digests(&self) -> impl Iterator<Item = &[u8; 32]> {
         self.files.iter().map(|file| &file.digest)
+    }
+
+    /// Returns whether an orientation tag turned or mirrored any of the images.
+    pub(in crate::data) fn has_turned(&self) -> bool {
+        self.files.iter().any(|file| file.is_turned)
     }
 
     /// Returns a hash of the contents, independent of names, order, size and scaling.
@@ -160,8 +167,9 @@ impl ImageFile {
     /// Hashes and decodes an image once: only decoding shows whether it is complete.
     fn open(location: ImageLocation) -> Result<Self> {
         let bytes = location.read()?;
-        decode(&bytes).map_err(|what| unusable(&location, what))?;
-        Ok(Self { digest: Sha256::digest(&bytes).into(), place: location })
+        let image = decode(&bytes).map_err(|what| unusable(&location, what))?;
+        let digest = Sha256::digest(&bytes).into();
+        Ok(Self { place: location, digest, is_turned: image.is_turned })
     }
 
     /// Decodes the pixels, if the file is what it was when it was opened.
@@ -173,7 +181,8 @@ impl ImageFile {
             return Err((self.place.corrupt(what))
                 .fix("do not change files that are in use; open the data set again"));
         }
-        decode(&bytes).map_err(|what| unusable(&self.place, what))
+        let image = decode(&bytes).map_err(|what| unusable(&self.place, what))?;
+        Ok(image.pixels)
     }
 }
 

@@ -16,8 +16,10 @@ pub(super) struct ImageListing<'a> {
     pub(super) path: &'a Path,
     /// The layout in words.
     pub(super) description: String,
-    /// Further sentences, each with a space before it.
-    pub(super) remark: String,
+    /// Sentence on the test part, with a space before it; may be empty.
+    pub(super) remark: &'static str,
+    /// Sentences on what the reader left out or assumed.
+    pub(super) notices: Vec<String>,
     pub(super) class_names: Vec<String>,
     pub(super) train: Vec<(ImageLocation, u32)>,
     pub(super) test: Vec<(ImageLocation, u32)>,
@@ -30,12 +32,14 @@ impl ImageListing<'_> {
     /// One error for all images that can't be used, of both parts.
     pub(super) fn into_dataset(self, form: ImageOptions) -> Result<Dataset> {
         let ImageOptions { side, mean, std, .. } = form;
+        let notices = self.notices.iter().map(|notice| format!(" {notice}"));
         let source = format!(
             "Images of {}: {}, the middle of each at {side}x{side} pixels, features (x / 255 - \
-             {mean}) / {std}.{}",
+             {mean}) / {std}.{}{}",
             self.path.display(),
             self.description,
-            self.remark
+            self.remark,
+            notices.collect::<String>()
         );
         let all = self.train.len();
         if u32::try_from(all + self.test.len()).is_err() {
@@ -54,6 +58,6 @@ impl ImageListing<'_> {
             Examples::in_files(test, test_labels)
         };
         let data = Dataset::new(stem(self.path), source, self.class_names, train, test);
-        Ok(data.with_origin(origin))
+        Ok(data.with_origin(origin).with_notices(self.notices))
     }
 }

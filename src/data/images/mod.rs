@@ -14,6 +14,7 @@ mod location;
 mod options;
 mod scan;
 mod shards;
+mod skipped;
 
 pub(super) use files::{ImageFiles, ReadErrorHandler, gather};
 pub use folder::image_folder;

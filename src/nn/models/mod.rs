@@ -16,6 +16,7 @@
 mod feed_forward;
 mod resnet;
 mod text;
+mod torchvision;
 mod wide_resnet;
 
 pub use super::model_file::load;
@@ -25,6 +26,9 @@ pub use feed_forward::{
 };
 pub use resnet::{Resnet, Stem, bit_resnet, bit_resnet50, resnet18, resnet50};
 pub use text::{Bilstm, bilstm};
+pub use torchvision::{
+    TorchvisionResnet, torchvision_resnet18, torchvision_resnet34, torchvision_resnet50,
+};
 pub use wide_resnet::{WideResnet, wide_resnet};
 
 use super::builder::ModelConfig;

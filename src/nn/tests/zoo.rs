@@ -60,6 +60,17 @@ fn networks_with_public_weights_have_the_published_size() {
     let imagenet = images(2, &[3, 224, 224], 1000);
     assert_eq!(count(models::bit_resnet50(&imagenet)), 25_549_352);
     assert_eq!(count(models::bit_resnet(&imagenet, &[3, 4, 23, 3], 1)), 44_541_480);
+    // Each BatchNorm has a scale and a shift per channel, and is folded into one bias.
+    let unfolded = |builder: ModelBuilder<models::TorchvisionResnet>| {
+        let specs = parameter_specs(&builder.layers().unwrap());
+        let convolutions = specs.iter().filter(|spec| spec.shape.len() == 4);
+        count(builder) + convolutions.map(|spec| spec.shape[0]).sum::<usize>()
+    };
+    assert_eq!(unfolded(models::torchvision_resnet18(&imagenet)), 11_689_512);
+    assert_eq!(unfolded(models::torchvision_resnet34(&imagenet)), 21_797_672);
+    assert_eq!(unfolded(models::torchvision_resnet50(&imagenet)), 25_557_032);
+    let none = models::torchvision_resnet18(&imagenet).base_channels(0).seed(1).build();
+    assert!(kind(none).1.contains("base channels"));
     let name = |blocks: &[usize], width| {
         let model = models::bit_resnet(&cifar(), blocks, width).base_channels(32).seed(1);
         model.build().unwrap().name().to_owned()

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::load_context::{LoadContext, list_names};
 use super::parameter_location::{ParameterLocation, parameter_locations};
+use super::prefix::usual_prefix;
+use super::weight_layout::WeightLayout;
 use super::report::{MatchedTensor, UnmatchedTensor, WeightReport};
-use super::weight_file::{ElementType, TensorEntry, WeightFile};
+use super::weight_file::{ElementType, TensorEntry, WeightFile, printable};
 use crate::nn::{Model, path_matches};
 use crate::{Error, Result};
 
@@ -35,11 +37,7 @@ impl<'a> Assignment<'a> {
         for (index, location) in locations.into_iter().enumerate() {
             let name = layout.tensor_name(&location);
             let entry = name.as_ref().and_then(|name| source.entries.get(name));
-            let why = if index >= head && layout.new_head {
-                Some(NEW_HEAD)
-            } else {
-                is_named(&layout.keep_patterns, &location.path).then_some(CHOSEN)
-            };
+            let why = kept_reason(layout, &location, index >= head);
             match (why, entry) {
                 (Some(why), _) => {
                     left.extend(entry.map(|entry| (entry.name.as_str(), why)));
@@ -107,8 +105,16 @@ impl<'a> Assignment<'a> {
         self.pairs.iter().map(read).collect()
     }
 
-    pub(super) fn report(self, attempt: LoadContext, source: &WeightFile) -> WeightReport {
+    /// Returns the report. `folded` names the biases into which BatchNorm was folded.
+    pub(super) fn report(
+        self,
+        attempt: LoadContext,
+        source: &WeightFile,
+        folded: &[String],
+    ) -> WeightReport {
         let LoadContext { model, layout, path } = attempt;
+        let is_read = |name: &&String| self.pairs.iter().any(|(_, entry)| entry.name == **name);
+        let folded = folded.iter().filter(is_read).count();
         let matched = self.pairs.into_iter().map(|(location, entry)| MatchedTensor {
             path: location.path,
             name: entry.shown(),
@@ -118,9 +124,13 @@ impl<'a> Assignment<'a> {
         let left = self.left_in_file.into_iter().filter_map(|(name, why)| {
             source.entries.get(name).map(|entry| unmatched(&entry.shown(), &entry.shape, why))
         });
+        let below = match layout.prefix.strip_suffix('.') {
+            Some(key) => format!(", under `{key}`"),
+            None => String::new(),
+        };
         WeightReport {
             heading: format!(
-                "{} from {} ({}, {layout})",
+                "{} from {}{below} ({}, {layout})",
                 model.name(),
                 path.display(),
                 source.format
@@ -128,6 +138,8 @@ impl<'a> Assignment<'a> {
             matched: matched.collect(),
             left: left.collect(),
             kept: self.kept_initial,
+            folded,
+            skipped: source.skipped.iter().map(|name| printable(name)).collect(),
         }
     }
 }
@@ -141,6 +153,36 @@ fn all_locations(model: &Model) -> Vec<ParameterLocation> {
     parameters
         .map(|parameter| ParameterLocation::from_path(parameter.path, parameter.shape))
         .collect()
+}
+
+/// Returns the reason why a parameter keeps its initial value; `None` if it needs a tensor.
+fn kept_reason(
+    layout: &WeightLayout,
+    place: &ParameterLocation,
+    in_head: bool,
+) -> Option<&'static str> {
+    if in_head && layout.new_head {
+        return Some(NEW_HEAD);
+    }
+    is_named(&layout.keep_patterns, &place.path).then_some(CHOSEN)
+}
+
+/// Returns the layout with the prefix of the part of the checkpoint that holds the parameters, if
+/// it has none and the file has all of them under one usual key.
+pub(super) fn in_checkpoint(attempt: LoadContext, source: &WeightFile) -> Option<WeightLayout> {
+    let LoadContext { model, layout, .. } = attempt;
+    if !layout.prefix.is_empty() {
+        return None;
+    }
+    let places = all_locations(model);
+    let head = places.len() - model.network().head_tensor_count();
+    let needed = places.iter().enumerate();
+    let needed =
+        needed.filter(|(index, place)| kept_reason(layout, place, *index >= head).is_none());
+    let names: Option<Vec<String>> = needed.map(|(_, place)| layout.tensor_name(place)).collect();
+    let names = names?;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    usual_prefix(source, &names).map(|prefix| layout.clone().prefix(&prefix))
 }
 
 fn is_named(patterns: &[String], name: &str) -> bool {

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use super::WeightLayout;
 use super::axis_order::AxisOrder;
+use super::batch_norm::fold_batch_norm;
 use super::parameter_location::ParameterLocation;
+use super::prefix::complete_prefixes;
 use super::published_networks;
 use super::weight_file::{DOWNLOAD_ADVICE, ElementType, TensorEntry, WeightFile, printable};
 use crate::nn::Model;
@@ -50,6 +52,16 @@ impl LoadContext<'_> {
         }
     }
 
+    /// Folds BatchNorm into the convolutions if the layout says how, and returns the names of their
+    /// biases.
+    pub(super) fn fold_batch_norm(self, source: &mut WeightFile) -> Result<Vec<String>> {
+        let Some(conv_of) = self.layout.conv_before_norm else { return Ok(Vec::new()) };
+        fold_batch_norm(source, conv_of).map_err(|why| {
+            self.error("BatchNorm that can't be folded into a convolution", why)
+                .fix("name a file of a ResNet of torchvision")
+        })
+    }
+
     /// Refuses networks with BatchNorm, whose statistics are tensors of the file.
     pub(super) fn refuse_batch_norm(self, source: &WeightFile) -> Result<()> {
         const STATISTICS: [&str; 4] = ["running_mean", "running_var", "moving_mean", "mean_ema"];
@@ -60,8 +72,9 @@ impl LoadContext<'_> {
         let why = "BatchNorm mixes the examples of a batch by its statistics: an example has no \
                    separate gradient, so clipping can't bound its contribution";
         Err(self.error(format_args!("a network with BatchNorm ({name})"), why).fix(
-            "use weights of a network with GroupNorm, such as timm's resnetv2_50x1_bit; the \
-             ResNets of torchvision all have BatchNorm",
+            "use weights of a network with GroupNorm, such as timm's resnetv2_50x1_bit; those of \
+             torchvision's ResNets are read by WeightLayout::torchvision() (--layout torchvision), \
+             which keeps their statistics fixed",
         ))
     }
 
@@ -88,18 +101,18 @@ impl LoadContext<'_> {
             model.name(),
             list_names(names.clone())
         );
-        // A checkpoint often holds the names below a key of its own.
-        let below = names.clone().next().and_then(|name| {
-            let rest = name.strip_prefix(layout.prefix.as_str())?;
-            source.entries.keys().find_map(|name_in_file| name_in_file.strip_suffix(rest))
-        });
+        let rests = names.clone().map(|name| name.strip_prefix(layout.prefix.as_str()));
+        let rests: Vec<&str> = rests.map(Option::unwrap_or_default).collect();
+        let prefixes = complete_prefixes(source, &rests).into_iter();
+        let prefixes: Vec<_> = prefixes.map(|prefix| format!(".prefix({prefix:?})")).collect();
         let other = published_networks::detect_layout(source.entries.keys());
         let other = other.filter(|(name, _)| *name != layout.name);
-        let fix = match (below, other) {
-            (Some(prefix), _) if missing.len() > 1 => {
-                format!("add .prefix({prefix:?}) to the layout")
-            }
-            (None, Some((_, other))) => format!("use {other}, whose names these are"),
+        let fix = match (prefixes.as_slice(), other) {
+            ([_, ..], _) if missing.len() > 1 => format!(
+                "add {} to the layout (--prefix on the command line)",
+                prefixes.join(" or ")
+            ),
+            ([], Some((_, other))) => format!("use {other}, whose names these are"),
             _ => format!("{}, or add .keep_initial(..) to the layout", self.model_advice()),
         };
         self.error(what, format!("the file holds {}", list_names(source.entries.keys()))).fix(fix)

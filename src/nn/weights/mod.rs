@@ -2,13 +2,16 @@
 //!
 //! Of a safetensors file, the header is read first and then the tensors that the model needs. Of a
 //! file of `torch.save`, the pickle is scanned for code, and then parsed by a reader that runs
-//! nothing.
+//! nothing. Settings, numbers and paths beside the tensors are skipped and listed in the report.
 
 mod assignment;
 mod axis_order;
+mod batch_norm;
+mod index;
 mod load_context;
 mod parameter_location;
 mod pickle_scan;
+mod prefix;
 mod published_networks;
 mod pytorch;
 mod report;
@@ -62,7 +65,10 @@ impl Model {
     ///
     /// The layout says under which names the file holds the parameters. Every parameter needs a
     /// tensor of its shape and every tensor a parameter, except what the layout leaves out by name.
-    /// Nothing in the file is run. Files of [`Model::save`] are read by
+    /// Of a checkpoint, which holds the tensors under a key such as `model` or `state_dict`, this
+    /// part is read, unless several parts hold all of them: then [`WeightLayout::prefix`] names
+    /// one. An index of sharded weights, `model.safetensors.index.json`, is read with all its
+    /// shards. Nothing in the file is run. Files of [`Model::save`] are read by
     /// [`models::load`](crate::nn::models::load).
     ///
     /// ```
@@ -96,9 +102,10 @@ impl Model {
     ///
     /// # Errors
     /// - `Io` if the file can't be opened or is not a regular file.
-    /// - `CorruptData` if it is cut off, changed or of another format, if its pickle names code, or
-    ///   if two tensors have one name.
-    /// - `Model` if it is a network with BatchNorm; if this model's layers compute something else
+    /// - `CorruptData` if it is cut off, changed or of another format, if its pickle names code, if
+    ///   two tensors have one name, or if it is a pointer of Git LFS.
+    /// - `Model` if it is a network with BatchNorm, unless the layout is
+    ///   [`torchvision`](WeightLayout::torchvision); if this model's layers compute something else
     ///   than the network of the layout, or it is a user-defined module and the layout not in the
     ///   lab's axes; if a tensor is missing, superfluous, has another shape, holds no
     ///   floating-point numbers, or a value that is NaN or infinite in single precision.
@@ -110,10 +117,13 @@ impl Model {
     ) -> Result<LoadedWeights> {
         let attempt = LoadContext { model: self, layout, path: path.as_ref() };
         attempt.check_model()?;
-        let source = WeightFile::open(attempt.path)?;
+        let mut source = WeightFile::open(attempt.path)?;
+        let folded = attempt.fold_batch_norm(&mut source)?;
+        let in_checkpoint = assign::in_checkpoint(attempt, &source);
+        let attempt = LoadContext { layout: in_checkpoint.as_ref().unwrap_or(layout), ..attempt };
         let assignment = Assignment::new(attempt, &source)?;
         let mut values = assignment.values(attempt)?;
-        let report = assignment.report(attempt, &source);
+        let report = assignment.report(attempt, &source, &folded);
         let mut seed = self.seed();
         if self.is_unseeded() {
             seed = 0;

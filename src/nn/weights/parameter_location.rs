@@ -132,10 +132,11 @@ mod tests {
             models::resnet18(&data).seed(1).build()?,
             models::bit_resnet(&data, &[2, 1], 1).seed(1).build()?,
             models::wide_resnet(&data, 16, 1).as_published().seed(1).build()?,
+            models::torchvision_resnet50(&data).base_channels(4).seed(1).build()?,
             models::stevens_mnist_cnn(&data).seed(1).build()?,
             models::bilstm(&tokens, 9, 4, 4).seed(1).build()?,
         ];
-        let clipped = zoo[3].network().with_backprop_clips(&LayerClips::new(1.0, 0.1), &[])?;
+        let clipped = zoo[4].network().with_backprop_clips(&LayerClips::new(1.0, 0.1), &[])?;
         let networks = zoo.iter().map(|model| model.network()).chain([&clipped]);
         for network in networks {
             let places = parameter_locations(network.specs());

@@ -13,8 +13,42 @@ use std::rc::Rc;
 pub(super) struct PickleScan {
     /// The imports that are not part of PyTorch's form of tensors, each once.
     pub(super) unknown_imports: Vec<String>,
+    /// The imports of plain values, which are skipped, each once.
+    pub(super) skipped_imports: Vec<String>,
     /// The number of references to the values of a tensor.
     pub(super) tensor_count: usize,
+}
+
+impl PickleScan {
+    /// Adds the content of another pickle of the file.
+    pub(super) fn add(&mut self, other: Self) {
+        self.tensor_count += other.tensor_count;
+        for import in other.unknown_imports.into_iter().chain(other.skipped_imports) {
+            self.add_import(import);
+        }
+    }
+
+    fn add_import(&mut self, import: String) {
+        let kind = match ImportKind::of(&import) {
+            ImportKind::Tensor => return,
+            ImportKind::Value => &mut self.skipped_imports,
+            ImportKind::Code => &mut self.unknown_imports,
+        };
+        if !kind.contains(&import) {
+            kind.push(import);
+        }
+    }
+}
+
+/// Kind of an import of a pickle.
+#[derive(Debug, PartialEq, Eq)]
+enum ImportKind {
+    /// A part of a tensor or of a plain container.
+    Tensor,
+    /// A plain value that training programs store beside tensors. It is skipped.
+    Value,
+    /// Anything else.
+    Code,
 }
 
 /// Longest text that is stored: names of modules and functions are shorter.
@@ -44,9 +78,7 @@ pub(super) fn scan(reader: &mut impl BufRead) -> io::Result<PickleScan> {
             }
             Instruction::Other => continue,
         };
-        if !is_known_import(&import) && !scan.unknown_imports.contains(&import) {
-            scan.unknown_imports.push(import);
-        }
+        scan.add_import(import);
     }
 }
 
@@ -201,9 +233,45 @@ fn invalid(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.into())
 }
 
+impl ImportKind {
+    fn of(import: &str) -> Self {
+        if is_part_of_tensor(import) {
+            Self::Tensor
+        } else if is_plain_value(import) {
+            Self::Value
+        } else {
+            Self::Code
+        }
+    }
+}
+
+/// Returns whether Python writes this import for a plain value: settings of a command line,
+/// numbers of numpy with their types, paths and names of devices.
+fn is_plain_value(import: &str) -> bool {
+    const VALUES: [&str; 12] = [
+        "argparse.Namespace",
+        "numpy.core.multiarray.scalar",
+        "numpy._core.multiarray.scalar",
+        "numpy.dtype",
+        "pathlib.Path",
+        "pathlib.PosixPath",
+        "pathlib.WindowsPath",
+        "pathlib.PurePosixPath",
+        "pathlib.PureWindowsPath",
+        "pathlib._local.PosixPath",
+        "pathlib._local.WindowsPath",
+        "torch.device",
+    ];
+    let dtype = import.strip_prefix("numpy.dtypes.").and_then(|name| name.strip_suffix("DType"));
+    VALUES.contains(&import)
+        || dtype.is_some_and(|name| name.bytes().all(|b| b.is_ascii_alphanumeric()))
+}
+
 /// Returns whether PyTorch writes this import for tensors and plain containers.
-fn is_known_import(import: &str) -> bool {
-    const CALLS: [&str; 12] = [
+fn is_part_of_tensor(import: &str) -> bool {
+    const CALLS: [&str; 13] = [
+        // Bytes, in protocol 2.
+        "_codecs.encode",
         "collections.OrderedDict",
         "builtins.set",
         "builtins.frozenset",

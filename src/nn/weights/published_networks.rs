@@ -3,13 +3,16 @@
 
 use super::parameter_location::{LayerKind, ParameterLocation};
 use crate::nn::{
-    Conv2dSpec, LayerSpec, MaxPool2dSpec, Standardisation, VarianceGuard, ZeroPad2dSpec,
+    Conv2dSpec, LayerSpec, MaxPool2dSpec, ResidualSpec, Standardisation, VarianceGuard,
+    ZeroPad2dSpec,
 };
 
 /// Name of the layout of timm's `resnetv2` networks.
 pub(super) const TIMM_RESNETV2: &str = "timm resnetv2";
 /// Name of the layout of the wide ResNets of De et al.
 pub(super) const DE_WIDE_RESNET: &str = "De et al.";
+/// Name of the layout of torchvision's ResNets.
+pub(super) const TORCHVISION: &str = "torchvision";
 
 /// Returns the name of a parameter in timm's `resnetv2` networks.
 pub(super) fn timm_name(location: &ParameterLocation) -> Option<String> {
@@ -63,6 +66,32 @@ pub(super) fn haiku_name(location: &ParameterLocation) -> Option<String> {
         (_, same) => same,
     };
     Some(format!("{module}/{parameter}"))
+}
+
+/// Returns the name of a parameter in torchvision's ResNets, whose BatchNorm is folded into the
+/// convolutions.
+pub(super) fn torchvision_name(place: &ParameterLocation) -> Option<String> {
+    let ParameterLocation { group, block, shortcut, index_of_kind: nth, parameter, .. } = place;
+    let layer = match (group.as_str(), place.kind) {
+        ("stem", LayerKind::Conv) if *nth == 0 => "conv1".to_owned(),
+        ("head", LayerKind::Linear) if *nth == 0 => "fc".to_owned(),
+        (group, LayerKind::Conv) => {
+            let conv = if *shortcut { "downsample.0".into() } else { format!("conv{}", nth + 1) };
+            format!("layer{}.{block}.{conv}", number(group)?)
+        }
+        _ => return None,
+    };
+    Some(format!("{layer}.{parameter}"))
+}
+
+/// Returns the name of the convolution before a BatchNorm layer of torchvision's ResNets.
+pub(super) fn torchvision_conv(norm: &str) -> Option<String> {
+    if let Some(block) = norm.strip_suffix("downsample.1") {
+        return Some(format!("{block}downsample.0"));
+    }
+    let (block, number) = norm.rsplit_once("bn")?;
+    let is_number = !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit());
+    is_number.then(|| format!("{block}conv{number}"))
 }
 
 /// Returns name and constructor of the layout that one of these names belongs to.
@@ -134,6 +163,52 @@ pub(super) fn de_mismatch(specs: &[LayerSpec]) -> Option<&'static str> {
         Some("in De et al.'s code, a ReLU comes before each normalisation")
     } else {
         None
+    }
+}
+
+/// Returns the reason why layers with the parameters of a ResNet of torchvision compute something
+/// else; `None` if they do not.
+pub(super) fn torchvision_mismatch(specs: &[LayerSpec]) -> Option<&'static str> {
+    let lists = lists(specs);
+    let border: LayerSpec = ZeroPad2dSpec::new(1).into();
+    let pool: LayerSpec = MaxPool2dSpec::new(3).stride(2).into();
+    let stem = [LayerSpec::Relu, border, pool];
+    let is_plain = |layer: &LayerSpec| match layer {
+        LayerSpec::Conv2d(conv) => {
+            let kernel = conv.kernel[0];
+            let plain = Conv2dSpec::new(conv.channels_in, conv.channels_out, kernel);
+            *conv == plain.stride(conv.stride[0]).padding(kernel / 2)
+        }
+        LayerSpec::GroupNorm(_) | LayerSpec::LayerNorm(_) => false,
+        _ => true,
+    };
+    // The stride of a bottleneck block is in its 3 x 3 convolution.
+    let begins_as_published = |block: &ResidualSpec| match block.body.first() {
+        Some(LayerSpec::Conv2d(conv)) => conv.kernel != [1, 1] || conv.stride == [1, 1],
+        _ => false,
+    };
+    let has_published_blocks = |layers: &&[LayerSpec]| {
+        let each = layers.iter().enumerate();
+        let mut blocks = each.filter_map(|(i, layer)| Some((i, residual(layer)?)));
+        blocks.all(|(i, block)| {
+            layers.get(i + 1) == Some(&LayerSpec::Relu) && begins_as_published(block)
+        })
+    };
+    if !lists.iter().all(|layers| layers.iter().all(is_plain)) {
+        Some("torchvision's ResNets have convolutions with biases and no other normalisation")
+    } else if !lists.iter().any(|layers| layers.windows(3).any(|three| three == stem)) {
+        Some("the stem of torchvision's ResNets has a ReLU and pools images with a border")
+    } else if !lists.iter().all(has_published_blocks) || !only_relu(specs) {
+        Some("each block of torchvision's ResNets begins with a convolution and ends with a ReLU")
+    } else {
+        None
+    }
+}
+
+fn residual(layer: &LayerSpec) -> Option<&ResidualSpec> {
+    match layer {
+        LayerSpec::Residual(block) => Some(block),
+        _ => None,
     }
 }
 

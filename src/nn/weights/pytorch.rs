@@ -22,9 +22,16 @@ const LEGACY_PICKLES: usize = 5;
 const LEGACY_MAGIC: [&[u8]; 2] =
     [b"\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", b"119547037146038801333356"];
 
-/// Returns the tensors of a file by `torch.save`, whose first bytes are `beginning`. Pickles that
-/// name other code are refused.
-pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<TensorEntry>> {
+/// The content of a file by `torch.save`.
+pub(super) struct Checkpoint {
+    pub(super) entries: Vec<TensorEntry>,
+    /// Python types of the values beside the tensors that are not read.
+    pub(super) skipped: Vec<String>,
+}
+
+/// Opens a file by `torch.save`, whose first bytes are `beginning`. Pickles that name other code
+/// than tensors and [plain values](super::pickle_scan) are refused.
+pub(super) fn open(path: &Path, beginning: &[u8]) -> Result<Checkpoint> {
     if beginning.get(TAR_MAGIC.0..).is_some_and(|rest| rest.starts_with(TAR_MAGIC.1)) {
         return Err(refused(path, "the file has the format of PyTorch before 0.1.10")
             .fix("load it with PyTorch, and save its state_dict again"));
@@ -37,7 +44,7 @@ pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<TensorEntry>>
             "the file is neither a safetensors file nor one that torch.save wrote",
         ));
     }
-    let PickleScan { unknown_imports, tensor_count } =
+    let PickleScan { unknown_imports, skipped_imports: skipped, tensor_count } =
         scan_file(path, beginning).map_err(|e| failed(path, &e))?;
     if !unknown_imports.is_empty() {
         let shown: Vec<String> =
@@ -65,14 +72,13 @@ pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<TensorEntry>>
         );
     }
     let tensors = reader.into_tensors().into_iter();
-    Ok(tensors
-        .map(|(name, tensor)| TensorEntry {
-            name,
-            shape: tensor.shape().to_vec(),
-            dtype: ElementType::from_debug(tensor.dtype()),
-            read: Box::new(move || tensor.read()),
-        })
-        .collect())
+    let entries = tensors.map(|(name, tensor)| TensorEntry {
+        name,
+        shape: tensor.shape().to_vec(),
+        dtype: ElementType::from_debug(tensor.dtype()),
+        read: Box::new(move || tensor.read()),
+    });
+    Ok(Checkpoint { entries: entries.collect(), skipped })
 }
 
 /// Scans the pickles of the file.
@@ -85,9 +91,7 @@ fn scan_file(path: &Path, beginning: &[u8]) -> io::Result<PickleScan> {
     let begins = &beginning[..beginning.len().min(64)];
     if LEGACY_MAGIC.iter().any(|magic| begins.windows(magic.len()).any(|part| part == *magic)) {
         for _ in 1..LEGACY_PICKLES {
-            let next = scan(&mut reader)?;
-            all.unknown_imports.extend(next.unknown_imports);
-            all.tensor_count += next.tensor_count;
+            all.add(scan(&mut reader)?);
         }
     }
     Ok(all)

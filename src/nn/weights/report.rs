@@ -13,6 +13,9 @@ pub struct WeightReport {
     pub(super) matched: Vec<MatchedTensor>,
     pub(super) left: Vec<UnmatchedTensor>,
     pub(super) kept: Vec<UnmatchedTensor>,
+    /// Number of BatchNorm layers that were folded into convolutions.
+    pub(super) folded: usize,
+    pub(super) skipped: Vec<String>,
 }
 
 /// A parameter of the model with the values of a tensor of the file.
@@ -57,6 +60,18 @@ impl WeightReport {
     pub fn kept_initial(&self) -> &[UnmatchedTensor] {
         &self.kept
     }
+
+    /// Returns the number of BatchNorm layers that were folded into the convolutions before them,
+    /// with the statistics of the file.
+    pub fn folded_batch_norms(&self) -> usize {
+        self.folded
+    }
+
+    /// Returns the Python types of the values beside the tensors, such as `argparse.Namespace`.
+    /// They were skipped, and nothing of them was run.
+    pub fn skipped_values(&self) -> &[String] {
+        &self.skipped
+    }
 }
 
 impl fmt::Display for WeightReport {
@@ -73,7 +88,19 @@ impl fmt::Display for WeightReport {
             }
         }
         unmatched(f, "left in the file", &self.left)?;
-        unmatched(f, "kept initial", &self.kept)
+        unmatched(f, "kept initial", &self.kept)?;
+        if self.folded > 0 {
+            let layers = pluralise(self.folded, "BatchNorm layer");
+            write!(
+                f,
+                "\n  folded: {layers} into convolutions, whose weights and biases are trained; the \
+                 running statistics of the file stay fixed"
+            )?;
+        }
+        if self.skipped.is_empty() {
+            return Ok(());
+        }
+        write!(f, "\n  skipped, nothing of them was run: {}", self.skipped.join(", "))
     }
 }
 

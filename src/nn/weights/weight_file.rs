@@ -8,7 +8,8 @@ use std::path::Path;
 
 use burn::tensor::{bf16, f16};
 
-use super::{pytorch, safetensors_file};
+use super::{index, pytorch, safetensors_file};
+use crate::file::{LFS_ADVICE, LFS_POINTER, is_lfs_pointer};
 use crate::{Error, ErrorKind, Result};
 
 /// Bytes at the beginning of a file that identify its format.
@@ -17,9 +18,11 @@ const BEGINNING: u64 = 512;
 /// An open file of weights. Values are read tensor by tensor.
 pub(super) struct WeightFile {
     /// Name of the format, for display.
-    pub(super) format: &'static str,
+    pub(super) format: String,
     /// The tensors by name.
     pub(super) entries: BTreeMap<String, TensorEntry>,
+    /// Python types of the values beside the tensors that are not read.
+    pub(super) skipped: Vec<String>,
 }
 
 /// A tensor of a file.
@@ -74,36 +77,61 @@ pub(super) fn printable(text: &str) -> String {
 }
 
 impl WeightFile {
-    /// Opens a file and reads the names and shapes of its tensors.
+    /// Opens a file, or the shards of an index, and reads the names and shapes of all tensors.
     ///
     /// # Errors
     /// `Io` if it can't be opened or is not a regular file; `CorruptData` if it is neither a
-    /// safetensors file nor one of PyTorch, is damaged, or names code.
+    /// safetensors file nor one of PyTorch nor an index of such files, is damaged, or names code.
     pub(super) fn open(path: &Path) -> Result<Self> {
-        let what = || format!("reading the weights {}", path.display());
-        let failed = |e: &io::Error| {
-            Error::io(what(), e).fix("check the path, and that you may read the file")
-        };
-        // Opening a pipe or a device may never return.
-        if !fs::metadata(path).map_err(|e| failed(&e))?.is_file() {
-            let why = io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
-            return Err(failed(&why));
-        }
-        let mut beginning = Vec::new();
-        let file = File::open(path).map_err(|e| failed(&e))?;
-        file.take(BEGINNING).read_to_end(&mut beginning).map_err(|e| failed(&e))?;
-        let (format, entries) = if safetensors_file::is_safetensors(&beginning) {
-            ("safetensors", safetensors_file::entries(path)?)
+        let beginning = read_beginning(path)?;
+        let opened = if index::is_index(&beginning) {
+            index::open_shards(path)?
         } else {
-            ("PyTorch", pytorch::entries(path, &beginning)?)
+            Self::open_single(path)?
         };
-        let entries = entries.into_iter().map(|entry| (entry.name.clone(), entry));
-        let entries: BTreeMap<_, _> = entries.collect();
-        if entries.is_empty() {
+        if opened.entries.is_empty() {
             return Err(refused(path, "the file holds no tensors"));
         }
-        Ok(Self { format, entries })
+        Ok(opened)
     }
+
+    /// Opens a file with tensors in it.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); an index is none of the formats.
+    pub(super) fn open_single(path: &Path) -> Result<Self> {
+        let beginning = read_beginning(path)?;
+        let (format, entries, skipped) = if safetensors_file::is_safetensors(&beginning) {
+            ("safetensors", safetensors_file::entries(path)?, Vec::new())
+        } else {
+            let pytorch::Checkpoint { entries, skipped } = pytorch::open(path, &beginning)?;
+            ("PyTorch", entries, skipped)
+        };
+        let entries = entries.into_iter().map(|entry| (entry.name.clone(), entry)).collect();
+        Ok(Self { format: format.to_owned(), entries, skipped })
+    }
+}
+
+/// Reads the bytes of a file that identify its format.
+///
+/// # Errors
+/// `Io` if it can't be opened or is not a regular file; `CorruptData` for a pointer of Git LFS.
+fn read_beginning(path: &Path) -> Result<Vec<u8>> {
+    let what = || format!("reading the weights {}", path.display());
+    let failed =
+        |e: &io::Error| Error::io(what(), e).fix("check the path, and that you may read the file");
+    // Opening a pipe or a device may never return.
+    if !fs::metadata(path).map_err(|e| failed(&e))?.is_file() {
+        let why = io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
+        return Err(failed(&why));
+    }
+    let mut beginning = Vec::new();
+    let file = File::open(path).map_err(|e| failed(&e))?;
+    file.take(BEGINNING).read_to_end(&mut beginning).map_err(|e| failed(&e))?;
+    if is_lfs_pointer(&beginning) {
+        return Err(refused(path, LFS_POINTER).fix(LFS_ADVICE));
+    }
+    Ok(beginning)
 }
 
 impl TensorEntry {

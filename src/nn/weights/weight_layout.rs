@@ -23,6 +23,9 @@ pub struct WeightLayout {
     /// Returns the reason why layers with the same parameters would compute something else than
     /// the file's network.
     pub(super) mismatch: fn(&[LayerSpec]) -> Option<&'static str>,
+    /// Function from the name of a BatchNorm layer to that of the convolution before it. Without
+    /// it, files with BatchNorm are refused.
+    pub(super) conv_before_norm: Option<fn(&str) -> Option<String>>,
     /// Model that fits the layout, for advice in errors.
     pub(super) suggested_model: &'static str,
     pub(super) prefix: String,
@@ -40,6 +43,7 @@ impl WeightLayout {
             names,
             axes,
             mismatch: |_| None,
+            conv_before_norm: None,
             suggested_model: "the model that the file was saved from",
             prefix: String::new(),
             new_head: false,
@@ -80,6 +84,24 @@ impl WeightLayout {
         );
         Self { mismatch: published_networks::de_mismatch, suggested_model: model, ..layout }
             .prefix("wide_res_net/")
+    }
+
+    /// Creates the layout of the ResNets of torchvision, for
+    /// [`models::torchvision_resnet18`](crate::nn::models::torchvision_resnet18) and its larger
+    /// versions.
+    ///
+    /// Their BatchNorm is folded into the convolutions, with the running statistics of the file.
+    /// These statistics are computed from the pre-training data, so a private run has its guarantee
+    /// only if those are public. [`assumed_public`](crate::nn::Model::assumed_public) declares it.
+    pub fn torchvision() -> Self {
+        let layout =
+            Self::new(published_networks::TORCHVISION, AxisOrder::PyTorch, Arc::new(published_networks::torchvision_name));
+        Self {
+            mismatch: published_networks::torchvision_mismatch,
+            conv_before_norm: Some(published_networks::torchvision_conv),
+            suggested_model: "models::torchvision_resnet18(&data), or 34 or 50",
+            ..layout
+        }
     }
 
     /// Creates the layout of the lab: the [paths](crate::nn::Network::paths) of the parameters,

@@ -218,6 +218,178 @@ fn jpeg_and_webp_of_every_kind_are_read_whatever_the_ending() {
     }
 }
 
+/// A JPEG file with an orientation tag (EXIF).
+fn with_orientation(image: &[u8], orientation: u8) -> Vec<u8> {
+    let mut tag = b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0".to_vec();
+    tag.extend([orientation, 0, 0, 0, 0, 0, 0]);
+    let segment = [b"\xff\xe1\0\x22Exif\0\0", &tag[..]].concat();
+    [&image[..2], &segment, &image[2..]].concat()
+}
+
+#[test]
+fn images_are_turned_as_the_camera_says() {
+    let (red, blue) = ([220.0, 30.0, 30.0], [30.0, 30.0, 220.0]);
+    // The colour of the left, the right, the upper and the lower edge of the middle square.
+    let mixed = [125.0, 30.0, 125.0];
+    for (orientation, edges) in [
+        (1, [red, blue, mixed, mixed]),
+        (2, [blue, red, mixed, mixed]),
+        (3, [blue, red, mixed, mixed]),
+        (4, [red, blue, mixed, mixed]),
+        (5, [mixed, mixed, red, blue]),
+        (6, [mixed, mixed, red, blue]),
+        (7, [mixed, mixed, blue, red]),
+        (8, [mixed, mixed, blue, red]),
+        (9, [red, blue, mixed, mixed]),
+    ] {
+        let image = with_orientation(COLOUR, orientation);
+        let root = tree(&[("train/a/0.jpg", image.clone()), ("train/b/0.jpg", image)]);
+        let options = ImageOptions::size(8).scaled(0.0, 1.0 / 255.0);
+        let x = all(data::image_folder(root.path(), &options).unwrap().train());
+        for channel in 0..3 {
+            let at = |row: usize, column: usize| x[channel * 64 + row * 8 + column];
+            let two = |a: f32, b: f32| (a + b) / 2.0;
+            let found = [
+                two(at(0, 0), at(7, 0)),
+                two(at(0, 7), at(7, 7)),
+                two(at(0, 0), at(0, 7)),
+                two(at(7, 0), at(7, 7)),
+            ];
+            near(&found, &edges.map(|edge| edge[channel]), 6.0);
+        }
+    }
+}
+
+#[test]
+fn parts_have_the_names_that_people_give_them() {
+    for (train, test) in [
+        ("train", "val"),
+        ("train", "valid"),
+        ("Train", "Test"),
+        ("TRAIN", "VALIDATION"),
+        ("training", "testing"),
+        ("Training", "Validation"),
+    ] {
+        let files = ["ant/1.png", "cat/1.png"].map(|file| {
+            let (train, test) = (format!("{train}/{file}"), format!("{test}/{file}"));
+            [(train, flat(1)), (test, flat(2))]
+        });
+        let files: Vec<_> = files.iter().flatten().map(|(n, b)| (n.as_str(), b.clone())).collect();
+        let root = tree(&files);
+        let pets = data::image_folder(root.path(), &bytes()).unwrap();
+        assert_eq!((pets.train().len(), pets.test().len(), pets.classes()), (2, 2, 2), "{test}");
+        assert!(all(pets.train()).iter().all(|x| x.round() == 1.0), "{train}");
+        let found = format!(": {train}/ and {test}/,");
+        assert!(pets.source().contains(&found), "{found}: {}", pets.source());
+        assert_eq!(pets.notices(), [""; 0]);
+    }
+    // Several folders of one part.
+    let and = |more: &[&'static str]| {
+        let more: Vec<_> = more.iter().map(|name| (*name, flat(7))).collect();
+        let root = tree(&[small(), more].concat());
+        data::image_folder(root.path(), &bytes())
+    };
+    let both = and(&["valid/cat/1.png", "extra/cat/1.png", "Testing/1.png"]).unwrap();
+    assert_eq!(both.test().len(), 1);
+    for notice in [
+        "The images of valid/ were not read: test/ is the test part.",
+        "Folders beside train/ were not read: Testing/, extra/.",
+        "test/ has no images of ant.",
+    ] {
+        assert!(both.notices().iter().any(|found| found == notice), "{notice} {both:?}");
+        assert!(both.source().contains(notice), "{}", both.source());
+    }
+    let two = ["Train/", "train/", "may be its training part"];
+    refused(and(&["Train/cat/1.png"]), ErrorKind::CorruptData, &two);
+}
+
+#[test]
+fn a_test_part_without_classes_is_named_as_not_read() {
+    let root = tree(&[
+        ("train/cat/1.png", flat(1)),
+        ("train/ant/1.png", flat(2)),
+        ("test/1.png", flat(3)),
+    ]);
+    let pets = data::image_folder(root.path(), &bytes()).unwrap();
+    assert!(pets.test().is_empty() && pets.source().contains(".split(0.8, 7)"));
+    assert_eq!(pets.notices(), ["test/ was not read: it has no class folders."]);
+}
+
+#[test]
+fn a_class_may_have_the_name_of_a_part() {
+    let root = tree(&[("valid/1.png", flat(1)), ("invalid/1.png", flat(2))]);
+    let checks = data::image_folder(root.path(), &bytes()).unwrap();
+    assert_eq!(checks.class_names(), ["invalid", "valid"]);
+    let missing = ErrorKind::MissingData;
+    let nested = tree(&[("valid/cat/1.png", flat(1)), ("cat/1.png", flat(2))]);
+    refused(data::image_folder(nested.path(), &bytes()), missing, &["has no folder train/"]);
+    // Two parts without classes are no classes.
+    let parts = tree(&[("Training/1.png", flat(1)), ("Testing/1.png", flat(2))]);
+    refused(
+        data::image_folder(parts.path(), &bytes()),
+        ErrorKind::CorruptData,
+        &["Training: 0 class folders"],
+    );
+}
+
+#[test]
+fn images_in_folders_inside_a_class_are_read_and_counted() {
+    let nested = [
+        ("cat/2021/spring/1.png", flat(3)),
+        ("cat/2021/2.png", flat(4)),
+        ("cat/1.png", flat(1)),
+        ("ant/2020/1.png", flat(2)),
+    ];
+    let root = tree(&nested);
+    let pets = data::image_folder(root.path(), &bytes()).unwrap();
+    assert_eq!(pets.train().labels(), [0, 1, 1, 1]);
+    let firsts: Vec<f32> = all(pets.train()).chunks(4).map(|x| x[0].round()).collect();
+    assert_eq!(firsts, [2.0, 1.0, 4.0, 3.0]);
+    let notice = "Read 3 images in folders inside classes: ant/2020 and 2 more.";
+    assert_eq!(pets.notices(), [notice]);
+
+    let with = |name: &'static str| {
+        let root = tree(&[&nested[..], &[(name, flat(9))]].concat());
+        refused(
+            data::image_folder(root.path(), &bytes()),
+            ErrorKind::CorruptData,
+            &["a folder inside a class"],
+        );
+    };
+    with("cat/Ant/1.png");
+    with("cat/test/1.png");
+    let parts = tree(&[("seg_train/cat/1.png", flat(1)), ("seg_test/cat/1.png", flat(2))]);
+    refused(
+        data::image_folder(parts.path(), &bytes()),
+        ErrorKind::CorruptData,
+        &["`seg_test` may be a class, or a part", "train/"],
+    );
+}
+
+#[test]
+fn what_systems_and_editors_leave_in_folders_is_skipped_and_counted() {
+    let mut files = small();
+    files.extend([
+        ("__MACOSX/train/cat/1.png", flat(1)),
+        ("train/__MACOSX/1.png", flat(1)),
+        ("train/.DS_Store", Vec::new()),
+        ("train/cat/._1.png", Vec::new()),
+        ("train/cat/.ipynb_checkpoints/1-checkpoint.png", flat(1)),
+        ("train/loose.png", flat(1)),
+        ("test/cat/Thumbs.db", Vec::new()),
+    ]);
+    let root = tree(&files);
+    let pets = data::image_folder(root.path(), &bytes()).unwrap();
+    assert_eq!((pets.train().len(), pets.test().len(), pets.classes()), (3, 1, 2));
+    let notice = "Skipped: 2 entries that are no JPEG, PNG or WebP, 1 image outside the class \
+                  folders, 6 hidden entries (such as .DS_Store, __MACOSX).";
+    assert_eq!(pets.notices().last().unwrap(), notice);
+    assert_eq!(
+        pets.origin(),
+        data::image_folder(tree(&small()).path(), &bytes()).unwrap().origin()
+    );
+}
+
 #[test]
 fn the_middle_is_cut_out_and_resized_by_a_triangular_filter() {
     use png::{BitDepth::Eight, ColorType::Grayscale};
@@ -396,6 +568,7 @@ fn links_are_followed_and_never_in_circles() {
     symlink(&train, train.join("cat/up")).unwrap();
     let pets = data::image_folder(root.path(), &bytes()).unwrap();
     assert_eq!(pets.train().labels(), [0, 0, 1, 1]);
+    assert!(pets.source().contains("1 link to a folder"), "{}", pets.source());
 
     symlink(train.join("ant/loop.png"), train.join("ant/loop.png")).unwrap();
     refused(data::image_folder(root.path(), &bytes()), ErrorKind::Io, &["loop.png"]);

@@ -145,7 +145,7 @@ fn announced_sizes_are_checked_before_anything_is_allocated() {
     tape[257..262].copy_from_slice(b"ustar");
     check(tape, &["before 0.1.10"]);
     check(b"PK\x05\x06".iter().chain(&[0; 18]).copied().collect(), &["data.pkl"]);
-    for other in [&b"\x89HDF\r\n\x1a\n and so on"[..], b"{\"weight_map\": {}}", b""] {
+    for other in [&b"\x89HDF\r\n\x1a\n and so on"[..], b"{\"weights\": {}}", b""] {
         check(other.to_vec(), &["neither a safetensors file nor one that torch.save wrote"]);
     }
     check(b"\x80\x02}q\x00.".to_vec(), &["no tensors"]);

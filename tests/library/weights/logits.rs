@@ -171,3 +171,131 @@ fn loaded_networks_can_be_proved_frozen_and_transferred() -> Done {
     assert!(trained.count() > 0 && frozen[0]);
     Ok(())
 }
+
+/// The networks of `torchvision_basic.pth` and `torchvision_bottleneck.safetensors`, except for
+/// their parameters.
+fn torchvision(data: &Dataset) -> Result<[(Model, &'static str, &'static str); 2]> {
+    let basic = models::torchvision_resnet18(data).blocks([2, 1, 1, 1]);
+    let bottleneck = models::torchvision_resnet50(data).blocks([1, 2, 1, 1]);
+    Ok([
+        (basic.base_channels(2).seed(1).build()?, "torchvision_basic", "pth"),
+        (bottleneck.base_channels(2).seed(1).build()?, "torchvision_bottleneck", "safetensors"),
+    ])
+}
+
+/// The smaller sides end in groups of one pixel.
+#[test]
+fn resnets_of_torchvision_with_fixed_statistics_have_equal_logits() -> Done {
+    for size in [[32, 32], [45, 38]] {
+        let data = images(size, 5);
+        for (initial, name, ending) in torchvision(&data)? {
+            let expected = expected(name, size);
+            assert!(error(&logits(&initial, &data), &expected) > 0.1);
+            let file = fixture(&format!("{name}.{ending}"));
+            let loaded = initial.load_weights(file, &WeightLayout::torchvision())?;
+            assert_equal(&loaded.model(), &data, &expected)?;
+            let report = loaded.report();
+            assert_eq!(report.matched().len(), initial.network().paths().len());
+            assert!(report.left_in_file().is_empty() && report.kept_initial().is_empty());
+            // One for each convolution.
+            assert_eq!(report.folded_batch_norms(), (report.matched().len() - 2) / 2);
+            assert!(report.to_string().contains("weights and biases are trained"), "{report}");
+        }
+    }
+    Ok(())
+}
+
+/// The averages of the parameters that a checkpoint also holds are not counted.
+#[test]
+fn the_report_counts_what_was_folded_into_the_model() -> Done {
+    let data = images([32, 32], 5);
+    let (model, ..) = torchvision(&data)?.into_iter().nth(1).unwrap();
+    let tensors = read_floats(&fixture("torchvision_bottleneck.safetensors"));
+    let under = |key: &str| {
+        let rename = |(name, shape, values): &(String, Vec<usize>, Vec<f32>)| {
+            (format!("{key}.{name}"), shape.clone(), values.clone())
+        };
+        tensors.iter().map(rename).collect::<Vec<_>>()
+    };
+    let path = folder().join("averaged.safetensors");
+    write(&path, &[under("model"), under("model_ema")].concat());
+    let loaded = model.load_weights(&path, &WeightLayout::torchvision())?;
+    assert_eq!(loaded.report().folded_batch_norms(), (loaded.report().matched().len() - 2) / 2);
+    let off = error(&logits(&loaded.model(), &data), &expected("torchvision_bottleneck", [32, 32]));
+    assert!(off < 1e-4, "{off:e}");
+    Ok(())
+}
+
+/// The floating-point tensors of a safetensors file.
+fn read_floats(path: &Path) -> Vec<(String, Vec<usize>, Vec<f32>)> {
+    let tensors = read(path).into_iter();
+    tensors.filter(|(name, ..)| !name.ends_with("num_batches_tracked")).collect()
+}
+
+/// Folding changes no shape that another error would show.
+#[test]
+fn another_statistic_of_batch_norm_has_other_logits() -> Done {
+    let data = images([32, 32], 5);
+    let (model, name, _) = torchvision(&data)?.into_iter().nth(1).unwrap();
+    let expected = expected(name, [32, 32]);
+    let path = folder().join("changed.safetensors");
+    for tensor in ["running_mean", "running_var", "weight", "bias"] {
+        for layer in ["bn1", "layer2.0.downsample.1", "layer2.1.bn3"] {
+            let mut tensors = read_floats(&fixture("torchvision_bottleneck.safetensors"));
+            let changed = format!("{layer}.{tensor}");
+            let (.., values) = tensors.iter_mut().find(|(name, ..)| *name == changed).unwrap();
+            values.iter_mut().for_each(|value| *value = 1.5 * *value + 1e-5);
+            write(&path, &tensors);
+            let loaded = model.load_weights(&path, &WeightLayout::torchvision())?;
+            let off = error(&logits(&loaded.model(), &data), &expected);
+            assert!(off > 1e-4, "{changed}: {off:e}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn other_models_than_those_of_torchvision_are_refused() -> Done {
+    let data = images([32, 32], 5);
+    let (file, layout) = (fixture("torchvision_basic.pth"), WeightLayout::torchvision());
+    let tanh = models::torchvision_resnet18(&data).activation(epsilab::nn::Activation::Tanh);
+    let others = [
+        (tanh.base_channels(2).seed(1).build()?, "ReLU"),
+        (models::resnet18(&data).base_channels(4).norm_groups(2).seed(1).build()?, "normalisation"),
+        (bit(&data).build()?, "normalisation"),
+        (
+            models::simple_vgg(&data, &[4], 1)
+                .activation(epsilab::nn::Activation::Relu)
+                .seed(1)
+                .build()?,
+            "stem",
+        ),
+    ];
+    for (model, why) in others {
+        assert_says(&model.load_weights(&file, &layout).unwrap_err(), ErrorKind::Model, &[why]);
+    }
+    // Fewer blocks than the file has.
+    let fewer = models::torchvision_resnet18(&data).blocks([1; 4]).base_channels(2).seed(1);
+    let error = fewer.build()?.load_weights(&file, &layout).unwrap_err();
+    assert_says(&error, ErrorKind::Model, &["4 tensors without a parameter", "layer1.1.conv1"]);
+    // Statistics without the rest.
+    let error = torchvision(&data)?[0].0.load_weights(fixture("batch_norm.pth"), &layout);
+    let words = &["can't be folded", "layer1.0.conv1.weight"];
+    assert_says(&error.unwrap_err(), ErrorKind::Model, words);
+    Ok(())
+}
+
+/// The layers of a private fine-tuning: clipped sums of all executors agree.
+#[test]
+fn folded_networks_have_per_example_gradients() -> Done {
+    let data = images([32, 32], 5);
+    for (initial, name, ending) in torchvision(&data)? {
+        let file = fixture(&format!("{name}.{ending}"));
+        let layout = WeightLayout::torchvision().new_head();
+        let model = initial.load_weights(file, &layout)?.model();
+        let proof = model.check_gradients(&data)?;
+        assert!(proof.passed(), "{name}: {proof}");
+        assert!(proof.parameters.iter().any(|parameter| parameter.path == "stem.0.bias"));
+    }
+    Ok(())
+}

@@ -1,5 +1,6 @@
 //! Weights of other libraries: `make_fixtures.py` writes the files with PyTorch, timm and JAX.
 
+mod checkpoints;
 mod hostile;
 mod logits;
 mod names;

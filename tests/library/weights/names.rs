@@ -105,7 +105,7 @@ fn missing_superfluous_and_misshapen_tensors_are_refused_by_name() {
         ErrorKind::Model,
         &["stem.conv.weight", "[3, 8, 7, 7]", "stem.0.weight", "[8, 3, 7, 7]"],
     );
-    // The names of another library, and of a checkpoint.
+    // The names of another library.
     assert_says(
         &refused(&fixture("wrn.safetensors"), &layout),
         ErrorKind::Model,
@@ -114,11 +114,6 @@ fn missing_superfluous_and_misshapen_tensors_are_refused_by_name() {
             "it holds wide_res_net/",
             "use WeightLayout::de_wide_resnet()",
         ],
-    );
-    assert_says(
-        &refused(&fixture("bit_legacy.pth"), &layout),
-        ErrorKind::Model,
-        &[".prefix(\"state_dict.\")"],
     );
     // A deeper network has all names of a smaller one.
     let data = images([20, 20], 5);

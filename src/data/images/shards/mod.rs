@@ -32,7 +32,8 @@ const NAMES: &str = "classes.txt";
 /// `path` is one shard (a file that ends in `.tar`) or a folder of shards. These folders are read,
 /// and [`Dataset::source`] says which one was found:
 ///
-/// - `train/*.tar` and, optionally, `test/*.tar` (or `val/`; where both exist, `val/` is not read);
+/// - `train/*.tar` and, optionally, `test/*.tar`, or folders of the other names that
+///   [`image_folder`](super::image_folder) reads;
 /// - `*.tar`, where there is no `train/`. Where names of shards contain `test`, `val`, `valid` or
 ///   `validation` as a word, these are the test part, and the names of all others contain `train`.
 ///   Otherwise all images are training examples, and [`Dataset::split`] makes a test part.
@@ -109,14 +110,14 @@ pub fn tar_shards(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Data
     }
     let class_names = class_names(path, &train)?;
     check_labels(class_names.len(), train.iter().chain(&test))?;
-    let mut remark = parts.remark;
+    let mut notices = parts.notices;
     if skipped > 0 {
         let (members, are) =
             (pluralise(skipped, "member"), if skipped == 1 { "is" } else { "are" });
-        remark += &format!(" Skipped: {members} that {are} neither an image nor a label.");
+        notices.push(format!("Skipped: {members} that {are} neither an image nor a label."));
     }
-    let set =
-        ImageListing { path, description: parts.description, remark, class_names, train, test };
+    let (description, remark) = (parts.description, parts.remark);
+    let set = ImageListing { path, description, remark, notices, class_names, train, test };
     set.into_dataset(form)
 }
 

@@ -15,8 +15,10 @@ pub(super) struct ShardParts {
     pub(super) test: Vec<PathBuf>,
     /// The layout in words.
     pub(super) description: String,
-    /// Sentences on what follows from the layout, each with a space before it.
-    pub(super) remark: String,
+    /// Sentence on the test part, with a space before it; may be empty.
+    pub(super) remark: &'static str,
+    /// Sentences on shards and folders that are not read.
+    pub(super) notices: Vec<String>,
 }
 
 const SHARDS: LayoutKind = LayoutKind {
@@ -42,7 +44,8 @@ impl ShardParts {
                 train,
                 test,
                 description: "1 shard".into(),
-                remark: NO_TEST_PART.into(),
+                remark: NO_TEST_PART,
+                notices: Vec::new(),
             });
         }
         let layout = Layout::detect(path, &SHARDS)?;
@@ -61,7 +64,8 @@ impl ShardParts {
                 layout.description
             );
         }
-        Ok(Self { train, test, description: found, remark: layout.remark.to_owned() })
+        let Layout { remark, notices, .. } = layout;
+        Ok(Self { train, test, description: found, remark, notices })
     }
 }
 
@@ -76,8 +80,8 @@ fn by_name(folder: &Path, shards: Vec<PathBuf>) -> Result<ShardParts> {
     };
     let (test, val) = (named(&["test"]), named(&["val", "valid", "validation"]));
     if test.is_empty() && val.is_empty() {
-        let (found, remark) = (pluralise(shards.len(), "shard"), NO_TEST_PART.to_owned());
-        return Ok(ShardParts { train: shards, test, description: found, remark });
+        let (description, notices) = (pluralise(shards.len(), "shard"), Vec::new());
+        return Ok(ShardParts { train: shards, test, description, remark: NO_TEST_PART, notices });
     }
     let train = named(&["train", "training"]);
     let parts = [&train, &test, &val];
@@ -89,17 +93,15 @@ fn by_name(folder: &Path, shards: Vec<PathBuf>) -> Result<ShardParts> {
              into train/ and test/",
         ));
     }
-    let (test, name, remark) = match (test.is_empty(), val.is_empty()) {
-        (true, _) => (val, "val", String::new()),
-        (false, true) => (test, "test", String::new()),
-        (false, false) => {
-            let unread = " The shards named val were not read: those named test are the test part.";
-            (test, "test", unread.to_owned())
-        }
+    let unread = "The shards named val were not read: those named test are the test part.";
+    let (test, name, notices) = match (test.is_empty(), val.is_empty()) {
+        (true, _) => (val, "val", Vec::new()),
+        (false, true) => (test, "test", Vec::new()),
+        (false, false) => (test, "test", vec![unread.to_owned()]),
     };
     let (of_train, of_test) = (pluralise(train.len(), "shard"), pluralise(test.len(), "shard"));
     let found = format!("{of_train} named train and {of_test} named {name}");
-    Ok(ShardParts { train, test, description: found, remark })
+    Ok(ShardParts { train, test, description: found, remark: "", notices })
 }
 
 /// Returns the shards in a folder, at least one.
