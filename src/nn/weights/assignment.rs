@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use super::load_context::{LoadContext, list_names};
 use super::parameter_location::{ParameterLocation, parameter_locations};
 use super::prefix::usual_prefix;
-use super::weight_layout::WeightLayout;
 use super::report::{MatchedTensor, UnmatchedTensor, WeightReport};
 use super::weight_file::{ElementType, TensorEntry, WeightFile, printable};
+use super::weight_layout::WeightLayout;
 use crate::nn::{Model, path_matches};
 use crate::{Error, Result};
 

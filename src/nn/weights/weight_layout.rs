@@ -94,8 +94,11 @@ impl WeightLayout {
     /// These statistics are computed from the pre-training data, so a private run has its guarantee
     /// only if those are public. [`assumed_public`](crate::nn::Model::assumed_public) declares it.
     pub fn torchvision() -> Self {
-        let layout =
-            Self::new(published_networks::TORCHVISION, AxisOrder::PyTorch, Arc::new(published_networks::torchvision_name));
+        let layout = Self::new(
+            published_networks::TORCHVISION,
+            AxisOrder::PyTorch,
+            Arc::new(published_networks::torchvision_name),
+        );
         Self {
             mismatch: published_networks::torchvision_mismatch,
             conv_before_norm: Some(published_networks::torchvision_conv),
