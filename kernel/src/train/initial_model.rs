@@ -18,8 +18,8 @@ use crate::options::{self, DatasetLoader};
 pub struct InitialModelArgs {
     /// papernot_cnn, stevens_mnist_cnn, stevens_cifar_cnn, simple_vgg, wide_resnet_16_4, resnet18,
     /// resnet50, bit_resnet50, torchvision_resnet18, torchvision_resnet34, torchvision_resnet50,
-    /// de_wide_resnet_16_4, de_wide_resnet_28_10, de_wide_resnet_40_4, bilstm, mlp (one hidden layer
-    /// of 64), linear [default: papernot_cnn, for texts bilstm, for tables mlp]
+    /// de_wide_resnet_16_4, de_wide_resnet_28_10, de_wide_resnet_40_4, bilstm, mlp (one hidden
+    /// layer of 64), linear [default: papernot_cnn, for texts bilstm, for tables mlp]
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// Activation of the model: tanh, relu, selu [default: the model's own]

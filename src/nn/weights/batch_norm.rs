@@ -26,8 +26,8 @@ struct FrozenBatchNorm {
 }
 
 /// Replaces each BatchNorm of the file and the convolution before it by a convolution with a bias,
-/// under the names of the convolution, and returns the names of the biases. `conv_of` returns the name of the
-/// convolution for that of a BatchNorm layer.
+/// under the names of the convolution, and returns the names of the biases. `conv_of` returns the
+/// name of the convolution for that of a BatchNorm layer.
 ///
 /// # Errors
 /// A description of a BatchNorm layer that can't be folded, as the end of a sentence.
