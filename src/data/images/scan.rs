@@ -75,7 +75,9 @@ pub(super) fn has_folders(folder: &Path) -> Result<bool> {
 /// Returns the files of a folder, sorted by name, without hidden ones.
 pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let files = entries(folder)?.into_iter().map(|(_, path)| path);
-    files.filter_map(|path| is_folder(&path).map(|is| (!is).then_some(path)).transpose()).collect()
+    files
+        .filter_map(|path| is_folder(&path).map(|skipped| (!skipped).then_some(path)).transpose())
+        .collect()
 }
 
 /// Returns the entries of a folder, sorted by name, without hidden ones.

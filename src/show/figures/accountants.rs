@@ -165,12 +165,12 @@ pub fn accountant_comparison(events: &[Event], delta: Delta) -> Result<Table> {
     answers.insert(after_rdp, ("rdp_classic".into(), classic));
 
     let row = |(name, spent): (String, privacy::Result<PrivacyCost>)| {
-        let (label, knows, why) = describe_accountant(&name);
+        let (label, knowledge, why) = describe_accountant(&name);
         let (epsilon, why) = match spent {
             Ok(spent) => (format::eps(spent.epsilon), why.to_string()),
             Err(error) => ("-".into(), format!("refuses: {}", error.why())),
         };
-        [label, epsilon, knows.into(), why]
+        [label, epsilon, knowledge.into(), why]
     };
     let (description, delta) = (describe_events(events), format::delta(delta.0));
     Ok(Table::new(["accountant", "epsilon", "what it uses", "why it differs"])
@@ -181,7 +181,7 @@ pub fn accountant_comparison(events: &[Event], delta: Delta) -> Result<Table> {
 
 /// Returns the label, what the accountant uses of the privacy loss, and why its epsilon differs.
 fn describe_accountant(name: &str) -> (String, &'static str, &'static str) {
-    let (knows, why) = match name {
+    let (knowledge, why) = match name {
         "rdp_classic" => {
             let why = "uses an older and looser conversion (Mironov 2017)";
             return ("RDP, classic conversion".into(), "the same moments", why);
@@ -208,7 +208,7 @@ fn describe_accountant(name: &str) -> (String, &'static str, &'static str) {
         ),
         _ => ("", ""),
     };
-    (accountant_label(name), knows, why)
+    (accountant_label(name), knowledge, why)
 }
 
 /// Returns the accountants that are compared, with their colours. The central limit theorem for
