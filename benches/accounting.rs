@@ -47,7 +47,7 @@ fn stages_event(initial: f64, steps: u64) -> Vec<Event> {
     vec![stages(initial, steps).event(SamplingRate(0.01), steps)]
 }
 
-fn near(value: f64, expected: f64, within: f64) {
+fn assert_near(value: f64, expected: f64, within: f64) {
     assert!(
         (value - expected).abs() <= within,
         "{value} differs from {expected} by more than {within}"
@@ -77,20 +77,24 @@ fn epsilon(
 
 fn one_run(criterion: &mut Criterion) {
     let run = || vec![training(1.1, STEPS)];
-    epsilon(criterion, "pld/epsilon", &Pld::default(), run, |e| near(e, 2.3816, 1e-3));
-    epsilon(criterion, "rdp/epsilon", &Rdp::default(), run, |e| near(e, 2.5966, 1e-3));
+    epsilon(criterion, "pld/epsilon", &Pld::default(), run, |e| assert_near(e, 2.3816, 1e-3));
+    epsilon(criterion, "rdp/epsilon", &Rdp::default(), run, |e| assert_near(e, 2.5966, 1e-3));
     // With so little privacy loss the best order is one of the largest.
     let tiny = Event::PoissonGaussian { sampling_rate: 1e-6, noise_multiplier: 100.0, steps: 1000 };
     let tiny = move || vec![tiny.clone()];
-    epsilon(criterion, "rdp/epsilon_of_little_loss", &Rdp::default(), tiny, |e| near(e, 0.0, 1e-9));
+    epsilon(criterion, "rdp/epsilon_of_little_loss", &Rdp::default(), tiny, |e| {
+        assert_near(e, 0.0, 1e-9)
+    });
     let unsampled = || vec![Event::Gaussian { noise_multiplier: 1.0, count: 1 }];
-    epsilon(criterion, "gdp/epsilon", &Gdp::default(), unsampled, |e| near(e, 4.377_178, 1e-6));
+    epsilon(criterion, "gdp/epsilon", &Gdp::default(), unsampled, |e| {
+        assert_near(e, 4.377_178, 1e-6)
+    });
 }
 
 fn changing_noise(criterion: &mut Criterion) {
     let (pld, rdp) = (Pld::default(), Rdp::default());
-    epsilon(criterion, "pld/100_epochs", &pld, linear_schedule, |e| near(e, 3.4543, 5e-3));
-    epsilon(criterion, "rdp/100_epochs", &rdp, linear_schedule, |e| near(e, 4.1201, 1e-3));
+    epsilon(criterion, "pld/100_epochs", &pld, linear_schedule, |e| assert_near(e, 3.4543, 5e-3));
+    epsilon(criterion, "rdp/100_epochs", &rdp, linear_schedule, |e| assert_near(e, 4.1201, 1e-3));
     // Between the epsilons for the largest and the smallest noise multiplier throughout.
     let between = |e: f64| assert!((1.7..3.9).contains(&e), "{e}");
     epsilon(criterion, "pld/20000_multipliers", &pld, ever_changing, between);
@@ -100,8 +104,12 @@ fn changing_noise(criterion: &mut Criterion) {
 fn schedules(criterion: &mut Criterion) {
     let headline = TightestAccountant::default();
     let (thousand, ten_thousand) = (|| stages_event(1.2, 1000), || stages_event(1.6, 10_000));
-    epsilon(criterion, "headline/1000_stages", &headline, thousand, |e| near(e, 4.2236, 4e-3));
-    epsilon(criterion, "headline/10000_stages", &headline, ten_thousand, |e| near(e, 5.72, 6e-3));
+    epsilon(criterion, "headline/1000_stages", &headline, thousand, |e| {
+        assert_near(e, 4.2236, 4e-3)
+    });
+    epsilon(criterion, "headline/10000_stages", &headline, ten_thousand, |e| {
+        assert_near(e, 5.72, 6e-3)
+    });
     let mut group = criterion.benchmark_group("headline");
     group.sample_size(10).sampling_mode(SamplingMode::Flat);
     for steps in [1000, 10_000] {
@@ -157,7 +165,7 @@ fn curve(criterion: &mut Criterion) {
         let find = || Pld::default().epsilons_at(black_box(&events), &deltas);
         let found = find().expect("a curve");
         assert!(found.windows(2).all(|pair| pair[0].epsilon < pair[1].epsilon));
-        near(found[12].epsilon, 2.3816, 2e-3);
+        assert_near(found[12].epsilon, 2.3816, 2e-3);
         bencher.iter(find);
     });
     group.finish();

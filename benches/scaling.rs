@@ -144,7 +144,7 @@ fn bench(words: &[&str]) -> Result<Value> {
     })
 }
 
-fn of(figures: &Value, name: &str) -> f64 {
+fn figure_of(figures: &Value, name: &str) -> f64 {
     figures[name].as_f64().unwrap_or(f64::NAN)
 }
 
@@ -159,10 +159,10 @@ fn batch() -> Result<Table> {
         let found = step(&["--models", "papernot_cnn", "--batch", &batch.to_string()])?;
         rows.push(vec![
             batch.to_string(),
-            number(1e3 * of(&found, "private_s")),
-            number(1e6 * of(&found, "private_s") / f64::from(batch)),
-            format!("{:.2}", of(&found, "ratio")),
-            number(of(&found, "peak_mb")),
+            number(1e3 * figure_of(&found, "private_s")),
+            number(1e6 * figure_of(&found, "private_s") / f64::from(batch)),
+            format!("{:.2}", figure_of(&found, "ratio")),
+            number(figure_of(&found, "peak_mb")),
         ]);
     }
     let columns = &["batch", "private step, ms", "µs per example", "private / non-private", "MiB"];
@@ -177,17 +177,18 @@ fn models(names: &[&str]) -> Result<Table> {
         let more = ["--roofline", "--steps", "2", "--warmup", "1"];
         let roofline = bench(&[&words[..], &more].concat())?;
         let layers = roofline["layers"].as_array().cloned().unwrap_or_default();
-        let multiplications: f64 = layers.iter().map(|layer| of(layer, "multiplications")).sum();
+        let multiplications: f64 =
+            layers.iter().map(|layer| figure_of(layer, "multiplications")).sum();
         // Forward pass, input gradient and weight gradient, of all examples.
-        let giga = 3.0 * multiplications * of(&found, "batch") / 1e9;
+        let giga = 3.0 * multiplications * figure_of(&found, "batch") / 1e9;
         rows.push(vec![
             (*name).to_owned(),
-            number(of(&found, "parameters") / 1e6),
+            number(figure_of(&found, "parameters") / 1e6),
             number(giga),
-            number(1e3 * of(&found, "private_s")),
-            number(1e3 * of(&found, "private_s") / giga),
-            format!("{:.2}", of(&found, "ratio")),
-            number(of(&found, "peak_mb")),
+            number(1e3 * figure_of(&found, "private_s")),
+            number(1e3 * figure_of(&found, "private_s") / giga),
+            format!("{:.2}", figure_of(&found, "ratio")),
+            number(figure_of(&found, "peak_mb")),
         ]);
     }
     let columns = &[
@@ -213,14 +214,14 @@ fn threads() -> Result<Table> {
         for threads in &counts {
             let threads = threads.to_string();
             let found = step(&["--models", model, "--batch", batch, "--threads", &threads])?;
-            let seconds = of(&found, "private_s");
+            let seconds = figure_of(&found, "private_s");
             let alone = *alone.get_or_insert(seconds);
             rows.push(vec![
                 format!("{model}, {batch}"),
                 threads,
                 number(1e3 * seconds),
                 format!("{:.2}", alone / seconds),
-                number(of(&found, "peak_mb")),
+                number(figure_of(&found, "peak_mb")),
             ]);
         }
     }
@@ -233,11 +234,11 @@ fn pruning() -> Result<Table> {
     for model in ["mlp", "simple_vgg"] {
         for rate in ["0", "0.5", "0.9", "0.99"] {
             let found = step(&["--models", model, "--masked", rate])?;
-            let ratio = |name: &str| format!("{:.2}", of(&found, name));
+            let ratio = |name: &str| format!("{:.2}", figure_of(&found, name));
             rows.push(vec![
                 model.to_owned(),
                 rate.to_owned(),
-                number(1e3 * of(&found, "private_s")),
+                number(1e3 * figure_of(&found, "private_s")),
                 ratio("masked_ratio"),
                 ratio("drop_random_ratio"),
                 ratio("drop_smallest_ratio"),

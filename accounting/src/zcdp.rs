@@ -48,8 +48,8 @@ impl Zcdp {
     /// accountant.
     pub fn rho(&self, events: &[Event]) -> Result<f64> {
         let mut rho = 0.0;
-        let but = "and zCDP has no amplification by sampling";
-        for (sigma, times) in unsampled("zcdp", events, self.neighbouring, but)? {
+        let limit = "and zCDP has no amplification by sampling";
+        for (sigma, times) in unsampled("zcdp", events, self.neighbouring, limit)? {
             rho += times as f64 / sigma / sigma / 2.0;
         }
         Ok(rho)

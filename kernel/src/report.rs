@@ -111,8 +111,9 @@ fn load_reports(name: &str) -> Result<Vec<(String, Report)>> {
 fn output_paths(args: &ReportArgs) -> Result<Vec<PathBuf>> {
     let ending = args.out.extension().map(|e| e.to_string_lossy().to_lowercase());
     let known = ["html", "md", "tex"];
-    let wanted = [args.html, args.markdown, args.latex];
-    let chosen = known.iter().zip(wanted).filter(|(_, wanted)| *wanted).map(|(ending, _)| *ending);
+    let requested = [args.html, args.markdown, args.latex];
+    let chosen =
+        known.iter().zip(requested).filter(|(_, requested)| *requested).map(|(ending, _)| *ending);
     let chosen: Vec<&str> = chosen.collect();
     match ending {
         Some(ending) if known.contains(&ending.as_str()) => {

@@ -120,11 +120,11 @@ impl Game for TrainingGame {
             // In units of the bound on one contribution to the sum.
             let scale = batch_size / self.contribution_norms[step as usize];
             let projection = inner_product(&release, &canary.direction) * scale;
-            let beside = inner_product(&release, others) * scale;
+            let other_projection = inner_product(&release, others) * scale;
             let square = (release.l2_norm() * scale).powi(2);
             let sigma = self.stages.at(step).noise_multiplier;
             likelihood += log_likelihood_ratio(projection, sigma, rate);
-            residual += (square - projection.powi(2) - beside.powi(2)) / sigma.powi(2);
+            residual += (square - projection.powi(2) - other_projection.powi(2)) / sigma.powi(2);
             selections += f64::from(u8::from(is_selected(&release, canary)));
         }
         let mut values = vec![likelihood, residual, selections];

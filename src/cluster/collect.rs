@@ -76,7 +76,7 @@ impl ClusterSession<'_> {
         entries.extend(self.set_aside(folder.list_conflicts()?, &books, tickets())?);
         ledger.record_released(&entries)?;
         self.withdraw(folder, &others)?;
-        if runs.wanted.iter().all(|wanted| done.contains(wanted.id.as_str())) {
+        if runs.wanted.iter().all(|run| done.contains(run.id.as_str())) {
             folder.remove_inputs();
         }
         Ok(())

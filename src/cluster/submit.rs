@@ -128,14 +128,14 @@ impl ClusterSession<'_> {
         let (mut wanted, mut seen) = (Vec::new(), HashSet::new());
         loop {
             match queue.next(&HashSet::new())? {
-                QueueItem::Run(work) if seen.insert(work.id.clone()) => {
-                    wanted.push(RunSpec { id: work.id, seed: work.seed, plan: work.plan });
+                QueueItem::Run(request) if seen.insert(request.id.clone()) => {
+                    wanted.push(RunSpec { id: request.id, seed: request.seed, plan: request.plan });
                 }
                 QueueItem::Run(_) | QueueItem::Failed(..) => {}
                 QueueItem::Wait | QueueItem::Exhausted => break,
             }
         }
-        let ids = wanted.iter().map(|wanted| wanted.id.as_str());
+        let ids = wanted.iter().map(|run| run.id.as_str());
         let folder = GridFolder::for_runs(self.store.home(), ids);
         Ok(DistinctRuns { wanted, first, folder })
     }
@@ -162,11 +162,11 @@ impl ClusterSession<'_> {
         let mut missing = Vec::new();
         let mut submitted =
             SubmissionSummary { runs: 0, finished: 0, waiting: 0, jobs: Vec::new(), script: None };
-        for wanted in wanted {
+        for run in wanted {
             match () {
-                _ if live.contains_key(&wanted.id) => submitted.waiting += 1,
-                _ if self.store.has_finished(&wanted.id)? => submitted.finished += 1,
-                _ => missing.push(wanted),
+                _ if live.contains_key(&run.id) => submitted.waiting += 1,
+                _ if self.store.has_finished(&run.id)? => submitted.finished += 1,
+                _ => missing.push(run),
             }
         }
         if missing.is_empty() {
@@ -303,18 +303,18 @@ impl ClusterSession<'_> {
         // Runs of one case differ in their seeds, which nothing here depends on.
         let mut seen = HashSet::new();
         let mut model: Option<(u64, Model)> = None;
-        for wanted in missing {
-            let plan = wanted.plan.with_seed(0);
+        for run in missing {
+            let plan = run.plan.with_seed(0);
             let Ok(name) = serde_json::to_string(&plan) else { continue };
             if !seen.insert(name) {
                 continue;
             }
             let model = match &model {
-                Some((seed, model)) if *seed == wanted.seed => model,
-                _ => &model.insert((wanted.seed, self.build.model(wanted.seed)?)).1,
+                Some((seed, model)) if *seed == run.seed => model,
+                _ => &model.insert((run.seed, self.build.model(run.seed)?)).1,
             };
-            let prepared = wanted.plan.prepare_model(model)?;
-            validate_inputs(&wanted.plan, &prepared, self.data, ledger)?;
+            let prepared = run.plan.prepare_model(model)?;
+            validate_inputs(&run.plan, &prepared, self.data, ledger)?;
         }
         Ok(())
     }
@@ -335,14 +335,14 @@ impl ClusterSession<'_> {
         let is_open = |attempt: &str| {
             ledgers.account().charge_of(attempt).is_none_or(|charge| !charge.closed)
         };
-        let attempt = |wanted: &&RunSpec| {
-            let path = CheckpointManager::checkpoint_path(&self.store.checkpoint_dir(&wanted.id));
+        let attempt = |run: &&RunSpec| {
+            let path = CheckpointManager::checkpoint_path(&self.store.checkpoint_dir(&run.id));
             if let Ok(header) = read_header(&path) {
                 return Ok(header.attempt);
             }
-            match known.get(wanted.id.as_str()) {
+            match known.get(run.id.as_str()) {
                 Some(attempt) if is_open(attempt) => Ok((*attempt).to_owned()),
-                _ => new_attempt(&wanted.id),
+                _ => new_attempt(&run.id),
             }
         };
         missing.iter().map(attempt).collect()
@@ -357,19 +357,19 @@ impl ClusterSession<'_> {
     ) -> Result<Vec<Ticket>> {
         let mut model: Option<(u64, Model)> = None;
         let mut tickets = Vec::with_capacity(missing.len());
-        for (wanted, attempt) in missing.iter().zip(attempts) {
-            if model.as_ref().is_none_or(|(seed, _)| *seed != wanted.seed) {
-                let built = self.build.model(wanted.seed)?;
-                built.save(runs.folder.model(wanted.seed))?;
-                model = Some((wanted.seed, built));
+        for (run, attempt) in missing.iter().zip(attempts) {
+            if model.as_ref().is_none_or(|(seed, _)| *seed != run.seed) {
+                let built = self.build.model(run.seed)?;
+                built.save(runs.folder.model(run.seed))?;
+                model = Some((run.seed, built));
             }
             let provenance = model.as_ref().map(|(_, model)| model.provenance().clone());
             tickets.push(Ticket {
-                id: wanted.id.clone(),
+                id: run.id.clone(),
                 attempt: attempt.clone(),
-                seed: wanted.seed,
+                seed: run.seed,
                 provenance: provenance.unwrap_or(crate::nn::Provenance::UNKNOWN),
-                plan: wanted.plan.clone(),
+                plan: run.plan.clone(),
             });
         }
         Ok(tickets)
@@ -380,11 +380,11 @@ impl ClusterSession<'_> {
         if let Some(runs) = self.slurm.runs_per_task {
             return runs;
         }
-        let Some(wanted) = runs.wanted.first().filter(|_| self.slurm.device() == "cpu") else {
+        let Some(run) = runs.wanted.first().filter(|_| self.slurm.device() == "cpu") else {
             return 1;
         };
         let threads = self.slurm.cpus.unwrap_or(1);
-        let plan = wanted.plan.clone().on_device(DeviceSpec::Cpu);
+        let plan = run.plan.clone().on_device(DeviceSpec::Cpu);
         match seconds_per_run(&plan, &runs.first, self.data, threads) {
             Ok(seconds) => ((SECONDS_PER_TASK / seconds.max(1e-3)) as usize).clamp(1, missing),
             Err(_) => 1,
@@ -394,8 +394,8 @@ impl ClusterSession<'_> {
     /// Returns the summary of a submission of all runs that are not stored, with its script.
     fn dry_run(&self, runs: &DistinctRuns) -> Result<SubmissionSummary> {
         let mut finished = 0;
-        for wanted in &runs.wanted {
-            finished += usize::from(self.store.has_finished(&wanted.id)?);
+        for run in &runs.wanted {
+            finished += usize::from(self.store.has_finished(&run.id)?);
         }
         let missing = runs.wanted.len() - finished;
         let mut submitted = SubmissionSummary {

@@ -146,8 +146,9 @@ fn run_ticket(
     // same kind they are rounded differently, which the statement of the run says.
     let differs = |note: &String| !device.is_cpu() || *note != processor;
     let other_bits = others.iter().any(differs);
-    let aside = folder.new_conflict_path(attempt)?;
-    let grant = runs::PrechargedAttempt { inexact_repeat: other_bits, conflict_path: &aside };
+    let conflict_path = folder.new_conflict_path(attempt)?;
+    let grant =
+        runs::PrechargedAttempt { inexact_repeat: other_bits, conflict_path: &conflict_path };
     let claim = Claim::Granted(attempt);
     let fit = Fit { id, plan: &plan, model: &model, data, claim };
     runs::train_precharged(store, &grant, fit, &mut NoopObserver)

@@ -69,8 +69,8 @@ pub(super) fn read_range(path: &Path, from: u64, length: usize) -> Result<Vec<u8
 pub(super) fn read_decompressed(path: &Path, most: usize) -> Result<Vec<u8>> {
     let DecompressedFile { from, gzip } = open_decompressed(path)?;
     let mut bytes = Vec::new();
-    let ended = from.take(most as u64 + 1).read_to_end(&mut bytes);
-    match ended {
+    let read_result = from.take(most as u64 + 1).read_to_end(&mut bytes);
+    match read_result {
         Ok(n) if n > most => Err(too_large(path, most)),
         Ok(_) => Ok(bytes),
         Err(_) if gzip => {

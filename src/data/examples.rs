@@ -310,22 +310,22 @@ pub(crate) fn format_shape(shape: &[usize]) -> String {
 mod tests {
     use super::*;
 
-    fn three() -> Examples {
+    fn three_examples() -> Examples {
         Examples::new(&[2], vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0], vec![0, 1, 0])
     }
 
     #[test]
     fn taking_shortens_every_view_alike() {
-        let two = three().take(2);
+        let two = three_examples().take(2);
         assert_eq!((two.len(), two.labels()), (2, &[0, 1][..]));
         assert_eq!(two.features_flat(), [0.0, 1.0, 2.0, 3.0]);
-        assert_eq!(three().take(9).len(), 3);
-        assert!(three().take(0).is_empty());
+        assert_eq!(three_examples().take(9).len(), 3);
+        assert!(three_examples().take(0).is_empty());
     }
 
     #[test]
     fn selecting_keeps_features_with_their_labels() {
-        let picked = three().select(&[2, 1]);
+        let picked = three_examples().select(&[2, 1]);
         assert_eq!(picked.features(0), [4.0, 5.0]);
         assert_eq!(picked.features(1), [2.0, 3.0]);
         assert_eq!((picked.label(0), picked.label(1)), (0, 1));
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn the_text_has_number_and_shape() {
-        assert_eq!(three().to_string(), "3 examples of shape 2");
-        assert_eq!(format!("{:?}", three().take(1)), "1 example of shape 2");
+        assert_eq!(three_examples().to_string(), "3 examples of shape 2");
+        assert_eq!(format!("{:?}", three_examples().take(1)), "1 example of shape 2");
     }
 }

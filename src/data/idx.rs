@@ -55,12 +55,12 @@ impl Idx {
         let (_, dimensions, noun) = kind.facts();
         let header = 4 + 4 * dimensions;
         let mut bytes = Vec::new();
-        let mut ended = from.by_ref().take(header as u64).read_to_end(&mut bytes);
+        let mut read_result = from.by_ref().take(header as u64).read_to_end(&mut bytes);
         if bytes.len() >= 4 {
             check_magic(path, kind, word(&bytes, 0))?;
         }
         if bytes.len() < header {
-            return Err(truncation_error(path, &bytes, header, gzip, ended));
+            return Err(truncation_error(path, &bytes, header, gzip, read_result));
         }
         let sizes: Vec<usize> = (0..dimensions).map(|i| word(&bytes, 4 + 4 * i) as usize).collect();
         let in_words = || sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ");
@@ -82,11 +82,11 @@ impl Idx {
         // One byte more than announced shows trailing bytes. The buffer grows with the bytes that
         // are read, and reading stops there, whatever a gzip file unpacks to.
         let rest = body as u64 + 1;
-        if ended.is_ok() {
-            ended = from.take(rest).read_to_end(&mut bytes);
+        if read_result.is_ok() {
+            read_result = from.take(rest).read_to_end(&mut bytes);
         }
-        if bytes.len() < total || ended.is_err() {
-            return Err(truncation_error(path, &bytes, total, gzip, ended));
+        if bytes.len() < total || read_result.is_err() {
+            return Err(truncation_error(path, &bytes, total, gzip, read_result));
         }
         if bytes.len() > total {
             let what = format!("more than the {} bytes its header announces", format_count(total));
@@ -175,9 +175,9 @@ fn truncation_error(
     found: &[u8],
     expected: usize,
     gzip: bool,
-    ended: io::Result<usize>,
+    read_result: io::Result<usize>,
 ) -> Error {
-    if let (false, Err(e)) = (gzip, &ended) {
+    if let (false, Err(e)) = (gzip, &read_result) {
         return cannot_read(path, e);
     }
     let mut what = format!(
@@ -186,7 +186,7 @@ fn truncation_error(
         if gzip { " after unpacking" } else { "" },
         format_count(expected)
     );
-    what += match ended {
+    what += match read_result {
         Ok(_) => "; the file is truncated",
         Err(_) => "; the gzip stream is truncated or damaged",
     };

@@ -189,12 +189,12 @@ impl KnownDataset {
         } else {
             format!("{} is not complete on this machine", self.name)
         };
-        let looked: Vec<String> =
+        let searched: Vec<String> =
             folders.iter().map(|folder| format!("\n    {}", folder.display())).collect();
         let why = format!(
             "missing {} (as they are, or with .gz). Searched:{}",
             missing.join(", "),
-            looked.concat()
+            searched.concat()
         );
         let folder = self.folders[0];
         let fix = format!(

@@ -121,9 +121,9 @@ fn load(spec: &Spec, folder: Option<&Path>) -> Result<Dataset> {
     let (train, test) = (read(&files[0], &files[1])?, read(&files[2], &files[3])?);
     // Last, because an error about the format says more than one about a hash.
     let unpacked = [&train.images, &train.labels, &test.images, &test.labels];
-    let or = "; a file of your own is read by data::idx(images, labels)";
+    let alternative = "; a file of your own is read by data::idx(images, labels)";
     for ((path, idx), expected) in files.iter().zip(unpacked).zip(spec.sha256) {
-        spec.known.check_hash(path, &idx.sha256(), expected, or)?;
+        spec.known.check_hash(path, &idx.sha256(), expected, alternative)?;
     }
     let source = "Original files, SHA-256 checked.".to_owned();
     let names = spec.class_names.map(String::from).to_vec();

@@ -188,7 +188,7 @@ mod tests {
     }
 
     /// Creates weights of `weight` at every `step`-th coordinate, zero elsewhere.
-    fn every(step: usize, weight: f32) -> Gradients {
+    fn weights_at_every(step: usize, weight: f32) -> Gradients {
         let mut values = Gradients::zeros_like(&network());
         for entry in &mut values.entries {
             entry.values.iter_mut().step_by(step).for_each(|w| *w = weight);
@@ -199,8 +199,8 @@ mod tests {
     #[test]
     fn select_on_a_device_equals_select_on_the_host_and_reads_nothing_back() {
         let device = Device::flex();
-        let on_host = CoordinateWeights::new(&network(), every(2, 1.0)).unwrap();
-        let mut sum = every(1, -2.5);
+        let on_host = CoordinateWeights::new(&network(), weights_at_every(2, 1.0)).unwrap();
+        let mut sum = weights_at_every(1, -2.5);
         sum.entries[0].values[1] = f32::NAN;
         sum.entries[1].values[1] = f32::INFINITY;
         let mut on_device_sum = sum.clone();
@@ -211,7 +211,7 @@ mod tests {
         let values = |sum: &Gradients| -> Vec<DeviceArray> {
             sum.entries.iter().map(|entry| entry.values.clone()).collect()
         };
-        assert_eq!(values(&sum), values(&every(2, -2.5)));
+        assert_eq!(values(&sum), values(&weights_at_every(2, -2.5)));
         for weights in [on_host.clone(), on_host.with_copy_on(&device)] {
             let mut selected = on_device_sum.clone();
             weights.apply_mask(&mut selected);
@@ -228,12 +228,14 @@ mod tests {
     #[test]
     fn the_first_weight_between_0_and_1_is_recorded() {
         let fractional = |weight| {
-            CoordinateWeights::new(&network(), every(2, weight)).unwrap().first_fractional_weight()
+            CoordinateWeights::new(&network(), weights_at_every(2, weight))
+                .unwrap()
+                .first_fractional_weight()
         };
         assert_eq!([0.0, 0.25, 1.0, 4.0].map(fractional), [None, Some(0.25), None, None]);
         assert_eq!(fractional(f32::from_bits(1)), Some(f32::from_bits(1)));
         for wrong in [-1.0, f32::NAN, f32::INFINITY] {
-            let error = CoordinateWeights::new(&network(), every(2, wrong)).unwrap_err();
+            let error = CoordinateWeights::new(&network(), weights_at_every(2, wrong)).unwrap_err();
             assert!(error.to_string().contains("at least zero and finite"), "{error}");
         }
     }

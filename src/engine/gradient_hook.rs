@@ -152,8 +152,8 @@ fn channel_sums<B: Backend>(gradient: FloatTensor<B>) -> FloatTensor<B> {
 
 /// Returns the larger of two factors between 0 and 1.
 fn elementwise_max<B: Backend>(a: FloatTensor<B>, b: FloatTensor<B>) -> FloatTensor<B> {
-    let apart = B::float_abs(B::float_sub(a.clone(), b.clone()));
-    B::float_mul_scalar(B::float_add(B::float_add(a, b), apart), 0.5.into())
+    let distance = B::float_abs(B::float_sub(a.clone(), b.clone()));
+    B::float_mul_scalar(B::float_add(B::float_add(a, b), distance), 0.5.into())
 }
 
 /// Returns `y` unchanged. In a later backward pass, the gradient of the loss with respect to `y` is

@@ -144,8 +144,8 @@ fn timed(
     let rough = trial.seconds(1, threads, STEPS.0)?;
     let steps = (TIMED.as_secs_f64() / rough.max(1e-6)) as u64;
     let steps = steps.clamp(STEPS.0, STEPS.1);
-    let alone = trial.seconds(1, threads, steps)?;
-    let (mut best, mut jobs) = (alone / WORTHWHILE, 1);
+    let sequential = trial.seconds(1, threads, steps)?;
+    let (mut best, mut jobs) = (sequential / WORTHWHILE, 1);
     for candidate in candidates(most) {
         let each = trial.seconds(candidate, threads / candidate, steps)? / candidate as f64;
         if each < best {
@@ -164,7 +164,7 @@ fn timed(
     let description = format!(
         "{jobs} runs at once with {} each: {:.2} times as many steps per second as one run with {}",
         of_threads(threads / jobs),
-        alone / best,
+        sequential / best,
         of_threads(threads)
     );
     Ok(JobAllocation::even(jobs, threads / jobs, description))

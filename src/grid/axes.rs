@@ -251,8 +251,8 @@ fn check_distinct<T: PartialEq + fmt::Display>(name: &str, values: &[T]) -> Resu
         return Err(Error::setting(name, "[]", "a grid with an empty axis has no runs")
             .fix("give at least one value, such as 0 for a rate"));
     }
-    let again = |(i, value): &(usize, &T)| values[..*i].contains(value);
-    match values.iter().enumerate().find(again) {
+    let is_repeated = |(i, value): &(usize, &T)| values[..*i].contains(value);
+    match values.iter().enumerate().find(is_repeated) {
         None => Ok(()),
         Some((_, value)) => {
             Err(Error::setting(name, value, "the value is given twice").fix("give each value once"))

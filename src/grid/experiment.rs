@@ -188,17 +188,17 @@ impl Experiment {
     /// As [`run`](Self::run); `MissingData` if no run of the experiment is stored.
     pub fn stored(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<GridResult> {
         self.check()?;
-        let again = "run the grid again: stored runs are not trained again";
+        let advice = "run the grid again: stored runs are not trained again";
         let missing = |id: &str| {
             Error::new(ErrorKind::MissingData, format!("the run {id}"), "the run is not stored")
-                .fix(again)
+                .fix(advice)
         };
         let result = scheduler::from_store(self, model, data, &RunStore::open(home())?, &missing)?;
         match result.runs() {
             0 => {
                 let what = format!("a grid on {}", data.name());
                 let why = "none of its runs is stored in this project";
-                Err(Error::new(ErrorKind::MissingData, what, why).fix(again))
+                Err(Error::new(ErrorKind::MissingData, what, why).fix(advice))
             }
             _ => Ok(result),
         }

@@ -64,14 +64,14 @@ impl GridPrivacyCost {
     pub(super) fn from_ledger(
         store: &RunStore,
         data: &Dataset,
-        tried: &[PrivateRun],
+        private_runs: &[PrivateRun],
         delta: Option<Delta>,
     ) -> Result<Self> {
         let account = store.existing_ledger(data)?.map(|ledger| ledger.state()).transpose()?;
         let account = account.unwrap_or_default();
         let private = || account.charges().iter().filter(|charge| charge.event.has_guarantee());
         let places: HashMap<&str, usize> =
-            tried.iter().enumerate().map(|(at, run)| (run.id.as_str(), at)).collect();
+            private_runs.iter().enumerate().map(|(at, run)| (run.id.as_str(), at)).collect();
         let index_of = |charge: &ChargeRecord| places.get(run_id_of_attempt(&charge.run)).copied();
         // In the order of the runs, whichever was begun first: sums are rounded in their order.
         let mut attempts: Vec<(usize, &ChargeRecord)> =
@@ -82,16 +82,18 @@ impl GridPrivacyCost {
             let end = attempts.partition_point(|(other, _)| *other <= at);
             &attempts[start..end]
         };
-        let unknown =
-            tried.iter().enumerate().filter(|(at, run)| !run.is_charged_by_any(attempts_of(*at)));
+        let unknown = private_runs
+            .iter()
+            .enumerate()
+            .filter(|(at, run)| !run.is_charged_by_any(attempts_of(*at)));
         let events = attempts.iter().map(|(_, charge)| charge.event.clone());
         let events: Vec<Event> = events.chain(unknown.map(|(_, run)| run.plan.clone())).collect();
         let open = |(at, charge): &&(usize, &ChargeRecord)| {
-            !charge.closed && !tried[*at].is_charged_as(charge)
+            !charge.closed && !private_runs[*at].is_charged_as(charge)
         };
         Ok(Self {
             delta: delta.unwrap_or(Delta(1e-5)),
-            runs: tried.iter().filter(|run| run.finished.is_some()).count(),
+            runs: private_runs.iter().filter(|run| run.finished.is_some()).count(),
             open_attempts: attempts.iter().filter(open).count(),
             own_charges: events,
             stated: attempts.iter().find_map(|(_, charge)| charge.neighbouring),

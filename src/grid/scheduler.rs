@@ -319,8 +319,8 @@ impl<'a> GridScheduler<'a> {
     fn record_success(&mut self, request: &RunRequest, run: &Run) {
         let record = run.record();
         let order = self.order_by_id.get(&record.id);
-        if let Some(tried) = order.and_then(|order| self.private_runs.get_mut(order)) {
-            tried.finished = Some(record.charged.clone());
+        if let Some(private_run) = order.and_then(|order| self.private_runs.get_mut(order)) {
+            private_run.finished = Some(record.charged.clone());
         }
         self.completed += 1;
         let summary = to_cell_run(request.seed, run, self.data.test().len());

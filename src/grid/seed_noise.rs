@@ -27,7 +27,7 @@ pub(super) fn seed_noise_by_group(result: &Inner) -> Vec<Pool> {
     } else {
         maps
     };
-    let alone = |at: usize| {
+    let is_distinct = |at: usize| {
         let inside = |other: usize| {
             let same = ids(all[other]).count() == ids(all[at]).count();
             // Of two equal pools, the first is kept.
@@ -37,7 +37,7 @@ pub(super) fn seed_noise_by_group(result: &Inner) -> Vec<Pool> {
         };
         !(0..all.len()).any(inside)
     };
-    let distinct = (0..all.len()).filter(|&at| alone(at));
+    let distinct = (0..all.len()).filter(|&at| is_distinct(at));
     let name = |cells: &[CellResult]| {
         let at = if are_single { String::new() } else { heading_suffix(cells.iter()) };
         format!("{}{at}", cells[0].method)

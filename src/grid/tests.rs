@@ -86,20 +86,20 @@ fn two_cells() -> Inner {
     result(vec![cell(0.0, Some(2.9), &[0.90, 0.92]), cell(0.5, Some(3.0), &[0.8, 0.8])], 2)
 }
 
-fn of(inner: Inner) -> GridResult {
+fn result_of(inner: Inner) -> GridResult {
     GridResult(Arc::new(inner))
 }
 
 #[test]
 fn cells_display_mean_spread_and_the_largest_epsilon() {
-    let result = of(two_cells());
+    let result = result_of(two_cells());
     let first = &result.cells()[0];
     assert!((first.mean().unwrap() - 0.91).abs() < 1e-12);
     assert!((first.std().unwrap() - 0.02f64 / 2f64.sqrt()).abs() < 1e-12);
     assert_eq!(first.epsilon_spent(), Some(2.9));
     let open = cell(0.0, None, &[0.9]);
     assert_eq!((open.std(), open.epsilon_spent()), (None, None));
-    let json = serde_json::to_value(of(result_of_one()).rows()).unwrap();
+    let json = serde_json::to_value(result_of(result_of_one()).rows()).unwrap();
     assert!(json[0]["accuracy_std"].is_null(), "{json}");
     assert_eq!(json[0]["accuracy_mean"], 0.5);
     assert_eq!(json[0]["runs"], 1);
@@ -110,7 +110,7 @@ fn differences_to_a_baseline_are_those_of_equal_seeds() {
     let mut other = cell(0.5, Some(3.0), &[0.8, 0.8, 0.86]);
     other.runs.remove(0);
     let cells = vec![cell(0.0, Some(2.9), &[0.1, 0.90, 0.92]), other, cell(0.9, Some(3.0), &[])];
-    let result = of(result(cells, 3));
+    let result = result_of(result(cells, 3));
     let columns = result.table().text();
     let result = result.with_baseline(0).unwrap();
     // -0.10 and -0.06 for the seeds 1 and 2; the means of the cases say +0.19.
@@ -142,7 +142,7 @@ fn settings_with_several_numbers_have_a_chart_each() {
         labelled("1", "flat", 0.9),
         labelled("1", "auto", 0.8),
     ];
-    let figures = of(result(cells.clone(), 2)).figures();
+    let figures = result_of(result(cells.clone(), 2)).figures();
     let [(name, figure)] = figures.as_slice() else { panic!("{figures:?}") };
     assert_eq!(name, "accuracy_over_clip");
     let text = &figure.text;
@@ -157,7 +157,7 @@ fn settings_with_several_numbers_have_a_chart_each() {
         ..cell(drop, Some(epsilon), &[epsilon / 10.0])
     };
     let names = |cells: Vec<CellResult>| -> Vec<String> {
-        of(result(cells, 1)).figures().into_iter().map(|(name, _)| name).collect()
+        result_of(result(cells, 1)).figures().into_iter().map(|(name, _)| name).collect()
     };
     let cells = vec![at_epsilon(0.0, 1.0), at_epsilon(0.0, 3.0)];
     assert_eq!(names(cells.clone()), ["accuracy_over_epsilon"]);
@@ -174,16 +174,17 @@ fn result_of_one() -> Inner {
 
 #[test]
 fn the_size_of_noise_is_two_standard_errors_of_a_difference() {
-    let result = of(two_cells());
+    let result = result_of(two_cells());
     let threshold = result.noise_threshold().unwrap();
     assert!((threshold - 2.0 * 0.01 * 1.0).abs() < 1e-12, "{threshold}");
     let notes = result.notes().join("\n");
     assert!(notes.contains("Differences below 2.0 points"), "{notes}");
     assert!(notes.contains("2 degrees of freedom") && notes.contains("rough"), "{notes}");
-    let odd =
-        of(Inner { cells: vec![cell(0.0, None, &[0.9, 0.92])], ..two_cells() }).notes().join("\n");
+    let odd = result_of(Inner { cells: vec![cell(0.0, None, &[0.9, 0.92])], ..two_cells() })
+        .notes()
+        .join("\n");
     assert!(odd.contains("1 degree of freedom)"), "{odd}");
-    let notes = of(result_of_one()).notes().join("\n");
+    let notes = result_of(result_of_one()).notes().join("\n");
     assert!(notes.contains("One seed gives no estimate of noise"), "{notes}");
     assert!(!notes.contains("Differences below"), "{notes}");
 }
@@ -202,14 +203,14 @@ fn each_method_and_epsilon_has_its_own_noise_and_shared_runs_count_once() {
         vec![dense("dp-ssgd"), sparse.clone(), dense("dp-sgd")],
         vec![dense("dp-sgd"), dense("dp-ssgd"), sparse.clone()],
     ] {
-        let result = of(result(cells, 2));
+        let result = result_of(result(cells, 2));
         assert!((result.noise_threshold().unwrap() - 0.02).abs() < 1e-12);
         let notes = result.notes().join("\n");
         assert!(notes.contains("Differences below 2.0 points") && notes.contains("(pooled"));
         assert!(notes.contains("2 degrees of freedom"), "{notes}");
     }
     let open = named(cell(0.0, None, &[0.5, 0.6]), "non-private", "open");
-    let several = of(result(vec![dense("dp-ssgd"), sparse, open], 2));
+    let several = result_of(result(vec![dense("dp-ssgd"), sparse, open], 2));
     let notes = several.notes().join("\n");
     assert!(notes.contains("dp-ssgd, epsilon 3: differences below 2.0 points"), "{notes}");
     assert!(notes.contains("non-private: differences below 14 points"), "{notes}");
@@ -218,21 +219,21 @@ fn each_method_and_epsilon_has_its_own_noise_and_shared_runs_count_once() {
 
 #[test]
 fn costs_are_those_of_all_runs_together_and_choosing_is_not_free() {
-    let notes = of(two_cells()).notes().join("\n");
+    let notes = result_of(two_cells()).notes().join("\n");
     for words in
         ["Private runs: 4 on toys", "epsilon 5.25 at delta", "is not covered", "study mode"]
     {
         assert!(notes.to_lowercase().contains(&words.to_lowercase()), "{words}: {notes}");
     }
     assert!(notes.contains("the epsilon of a single case does not cover this"), "{notes}");
-    assert_eq!(of(two_cells()).on_record(), None);
+    assert_eq!(result_of(two_cells()).on_record(), None);
     // What else is on record changes, and the same grid again is to say the same.
     let mut more = two_cells();
     for (others, words) in [(1, "the 1 other private run on"), (2, "the 2 other private runs on")] {
         more.privacy_cost.other_runs = others;
-        let text = of(more.clone()).on_record().unwrap();
+        let text = result_of(more.clone()).on_record().unwrap();
         assert!(text.contains(words) && text.contains("epsilon 7.5 "), "{text}");
-        assert_eq!(of(more.clone()).to_string(), of(two_cells()).to_string());
+        assert_eq!(result_of(more.clone()).to_string(), result_of(two_cells()).to_string());
     }
     // Attempts that gave no run are in the sum, and said to be.
     let mut attempts = two_cells();
@@ -243,24 +244,24 @@ fn costs_are_those_of_all_runs_together_and_choosing_is_not_free() {
         };
         2
     ]);
-    let notes = of(attempts.clone()).notes().join("\n");
+    let notes = result_of(attempts.clone()).notes().join("\n");
     for words in ["Private runs: 4 on toys, and 2 other attempts", "best of these 4 runs"] {
         assert!(notes.contains(words), "{words}: {notes}");
     }
     assert!(!notes.contains("did not report their steps"), "{notes}");
     attempts.privacy_cost.open_attempts = 1;
-    let notes = of(attempts).notes().join("\n");
+    let notes = result_of(attempts).notes().join("\n");
     assert!(notes.contains("1 of these did not report their steps"), "{notes}");
     let kind = privacy::ErrorKind::Accounting;
     let refusal = privacy::Error::new(kind, "epsilon", "too much of it");
     more.privacy_cost.own_cost = OnceLock::from(Err(refusal));
-    let notes = of(more).notes().join("\n");
+    let notes = result_of(more).notes().join("\n");
     assert!(notes.contains("an unknown epsilon") && notes.contains("too much"), "{notes}");
     // One run chooses nothing; a run without privacy is no private run, and said to be none.
-    let notes = of(result_of_one()).notes().join("\n");
+    let notes = result_of(result_of_one()).notes().join("\n");
     assert!(notes.contains("Private runs: 1 on") && !notes.contains("Choosing"), "{notes}");
     assert!(!notes.contains("own epsilon is that"), "one cell's epsilon is: {notes}");
-    let notes = of(result(vec![cell(0.0, None, &[0.9, 0.91])], 2)).notes().join("\n");
+    let notes = result_of(result(vec![cell(0.0, None, &[0.9, 0.91])], 2)).notes().join("\n");
     assert!(notes.contains("or on data prepared from private examples"), "{notes}");
     assert!(notes.contains("No epsilon covers 2") && !notes.contains("Private runs"), "{notes}");
 }
@@ -271,7 +272,7 @@ fn missing_runs_are_listed() {
     inner.cells[1].runs.pop();
     inner.cells[1].errors.push("seed 1: the disk\n  what to do: look".into());
     inner.interrupted = true;
-    let result = of(inner);
+    let result = result_of(inner);
     let notes = result.notes();
     let line = notes.iter().find(|note| note.starts_with("Not trained")).unwrap();
     assert_eq!(line.lines().count(), 1);
@@ -290,7 +291,7 @@ fn cells_that_differ_in_labels_only_are_one_pool() {
         ..cell(0.0, Some(2.9), accuracies)
     };
     let cells = vec![labelled("1", &[0.90, 0.92]), labelled("2", &[0.8, 0.8])];
-    let result = of(result(cells, 2));
+    let result = result_of(result(cells, 2));
     let notes = result.notes().join("\n");
     assert_eq!(notes.matches("within seed noise").count(), 1, "{notes}");
     assert!(notes.contains("pooled standard deviation 1.0 points, 2 degrees"), "{notes}");
@@ -298,7 +299,7 @@ fn cells_that_differ_in_labels_only_are_one_pool() {
 
 #[test]
 fn files_hold_every_run_and_every_cell() {
-    let results = [of(two_cells()), of(result(vec![cell(0.0, None, &[0.25])], 1))];
+    let results = [result_of(two_cells()), result_of(result(vec![cell(0.0, None, &[0.25])], 1))];
     let text = csv(&results).unwrap();
     let mut reader = ::csv::Reader::from_reader(text.as_bytes());
     assert_eq!(reader.headers().unwrap().len(), 13);
@@ -326,7 +327,7 @@ fn the_notes_have_the_cost_of_choosing_with_and_without_a_random_number_of_runs(
     inner.privacy_cost.own_charges = vec![event.clone(); 20];
     let best = [event.best_of(Trials::geometric(20.0))];
     let cost = TightestAccountant::new().epsilon(&best, Delta(1e-5)).unwrap().epsilon;
-    let notes = of(inner.clone()).notes().join("\n");
+    let notes = result_of(inner.clone()).notes().join("\n");
     assert!(notes.contains("best of these 20 runs"), "{notes}");
     assert!(notes.contains(&format!("would cost epsilon {}", format::eps(cost))), "{notes}");
     let all =
@@ -334,7 +335,7 @@ fn the_notes_have_the_cost_of_choosing_with_and_without_a_random_number_of_runs(
     assert!(cost < 0.7 * all, "{cost} {all}");
     // Runs of different costs have no common bound.
     inner.privacy_cost.own_charges[0] = Event::poisson(0.01, 1.0, 400);
-    let notes = of(inner).notes().join("\n");
+    let notes = result_of(inner).notes().join("\n");
     assert!(!notes.contains("would cost") && notes.contains("grid.select"), "{notes}");
 }
 

@@ -156,7 +156,7 @@ impl BudgetView {
     fn describe_further_run(&self) -> String {
         let Some(further) = self.largest_further_run() else { return "no further run".to_owned() };
         let noise = RoundedUp(further.noise_multiplier.0);
-        let like = match further.reference_sampling {
+        let what = match further.reference_sampling {
             Some((rate, steps)) => {
                 let steps = format::pluralise(steps, "step");
                 format!("a run like the last one (sampling rate {}, {steps})", RoundedNearest(rate))
@@ -164,7 +164,7 @@ impl BudgetView {
             None => "one release on all examples".to_owned(),
         };
         format!(
-            "{like} with epsilon {} by itself, noise multiplier {noise}; all runs together stay \
+            "{what} with epsilon {} by itself, noise multiplier {noise}; all runs together stay \
              within the limit, because composition costs less than the sum",
             RoundedDown(further.epsilon)
         )

@@ -258,7 +258,7 @@ mod tests {
         (folder, store, ledger)
     }
 
-    fn begin(ledger: &Ledger, run: &str, note: &str, event: &Event) {
+    fn charge_attempt(ledger: &Ledger, run: &str, note: &str, event: &Event) {
         ledger.record(&Entry::planned(run, "abc123", event).with_note(note)).unwrap();
     }
 
@@ -266,8 +266,8 @@ mod tests {
     fn the_view_counts_every_run_and_has_the_remaining_budget() {
         let (folder, store, ledger) = project();
         let training = |count| Event::Gaussian { noise_multiplier: 5.0, count };
-        begin(&ledger, "1", "DP-SGD on toys", &training(1));
-        begin(&ledger, "2", "DP-SGD on toys", &training(2));
+        charge_attempt(&ledger, "1", "DP-SGD on toys", &training(1));
+        charge_attempt(&ledger, "2", "DP-SGD on toys", &training(2));
         let spending = ledger.set_budget(Epsilon(4.0), Delta(1e-6)).unwrap();
         let view = ledger_in(&store).unwrap();
         let shown = view.to_string();
@@ -294,10 +294,10 @@ mod tests {
     fn the_charge_of_a_stopped_run_is_shown_with_its_condition() {
         let (_folder, store, ledger) = project();
         let training = |count| Event::Gaussian { noise_multiplier: 5.0, count };
-        begin(&ledger, "1", "DP-SGD on toys", &training(9));
+        charge_attempt(&ledger, "1", "DP-SGD on toys", &training(9));
         let stopped = Entry::spent("1", "abc123", &training(2));
         ledger.record(&stopped.with_note("2 of 9 steps, if nothing decided it")).unwrap();
-        begin(&ledger, "2", "DP-SGD on toys", &training(2));
+        charge_attempt(&ledger, "2", "DP-SGD on toys", &training(2));
         ledger.close_run("2", &training(2)).unwrap();
         let view = ledger_in(&store).unwrap();
         let text = view.to_string();
@@ -314,10 +314,15 @@ mod tests {
     #[test]
     fn a_total_that_no_accountant_computes_is_unknown_in_its_row() {
         let (_folder, store, ledger) = project();
-        begin(&ledger, "1", "baseline on toys", &Event::Unaccountable { why: "raw".into() });
+        charge_attempt(
+            &ledger,
+            "1",
+            "baseline on toys",
+            &Event::Unaccountable { why: "raw".into() },
+        );
         // Noise so small that its epsilon is beyond all floating-point numbers.
         let tiny = Event::Gaussian { noise_multiplier: 1e-300, count: 1 };
-        begin(&ledger, "2", "a slip", &tiny);
+        charge_attempt(&ledger, "2", "a slip", &tiny);
         let view = ledger_in(&store).unwrap();
         assert_eq!((view.without_privacy("abc123"), view.epsilon("abc123")), (1, f64::INFINITY));
         let text = view.to_string();
@@ -328,7 +333,7 @@ mod tests {
     #[test]
     fn a_ledger_that_is_gone_or_damaged_is_an_error_of_the_whole_view() {
         let (folder, store, ledger) = project();
-        begin(&ledger, "1", "", &Event::Gaussian { noise_multiplier: 5.0, count: 1 });
+        charge_attempt(&ledger, "1", "", &Event::Gaussian { noise_multiplier: 5.0, count: 1 });
         std::fs::remove_file(folder.path().join("ledger/abc123.jsonl")).unwrap();
         assert_eq!(ledger_in(&store).unwrap_err().kind(), ErrorKind::Ledger);
         let empty = tempfile::tempdir().unwrap();

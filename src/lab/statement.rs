@@ -224,7 +224,7 @@ mod tests {
     use crate::train::{NoopObserver, fit};
 
     /// Returns the statement of a run on a few generated digits.
-    fn said(plan: impl Fn(&data::Dataset) -> Result<Plan>) -> Result<String> {
+    fn statement_text(plan: impl Fn(&data::Dataset) -> Result<Plan>) -> Result<String> {
         let data = data::glyphs_with(60, 10, 7)?;
         let model = models::linear(&data).seed(1).build()?;
         let run =
@@ -237,18 +237,18 @@ mod tests {
         let method = || DpSgd::new().noise_multiplier(2.0).batch_size(20).steps(2);
         let lower = "no accounting of the same releases can show less";
         for clip in [ClipRule::flat(1.0), ClipRule::normalised(1.0), ClipRule::per_layer(1.0)] {
-            let text = text(|data| method().clip_rule(clip.clone()).plan(data))?;
+            let text = statement_text(|data| method().clip_rule(clip.clone()).plan(data))?;
             assert!(text.contains(lower), "{clip}: {text}");
         }
         // Its contributions are shorter than the bound.
-        let text = text(|data| method().clip_rule(ClipRule::auto_s(1.0)).plan(data))?;
+        let text = statement_text(|data| method().clip_rule(ClipRule::auto_s(1.0)).plan(data))?;
         assert!(!text.contains(lower), "{text}");
         Ok(())
     }
 
     #[test]
     fn quantile_clipping_states_the_noise_of_sum_and_count() -> Result<()> {
-        let text = text(|data| {
+        let text = statement_text(|data| {
             let method = QuantileDpSgd::new().noise_multiplier(2.0).count_noise(1.5);
             method.batch_size(20).steps(2).plan(data)
         })?;

@@ -203,11 +203,11 @@ fn find_batch_dependence(
                 return Ok(Some(mixing));
             }
         }
-        let alone = trial(&[0])?;
+        let single = trial(&[0])?;
         let same = [
-            (&among.logits[0], &alone.logits[0]),
-            (&among.gradients[0], &alone.gradients[0]),
-            (&among.inputs[0], &alone.inputs[0]),
+            (&among.logits[0], &single.logits[0]),
+            (&among.gradients[0], &single.gradients[0]),
+            (&among.inputs[0], &single.inputs[0]),
         ];
         if !same.into_iter().all(|(a, b)| close(a, b)) {
             return Ok(Some(MIXED_BY_COUNT));
@@ -222,9 +222,9 @@ fn close(a: &[u32], b: &[u32]) -> bool {
     let number = |&bits: &u32| f64::from(f32::from_bits(bits));
     let squares = |numbers: &mut dyn Iterator<Item = f64>| numbers.map(|x| x * x).sum::<f64>();
     let size = squares(&mut a.iter().map(number));
-    let apart = squares(&mut a.iter().zip(b).map(|(a, b)| number(a) - number(b)));
+    let distance = squares(&mut a.iter().zip(b).map(|(a, b)| number(a) - number(b)));
     // Training masks out examples that are not finite, so they need not agree.
-    a.len() == b.len() && (!size.is_finite() || apart <= ROUNDING.powi(2) * size)
+    a.len() == b.len() && (!size.is_finite() || distance <= ROUNDING.powi(2) * size)
 }
 
 fn count_things(count: usize) -> String {

@@ -65,7 +65,7 @@ fn gradient(network: &Network, number: u32, selected: Option<&CoordinateWeights>
 }
 
 /// Returns the same gradient on a device.
-fn away(gradient: &Gradients) -> Gradients {
+fn zeroed(gradient: &Gradients) -> Gradients {
     let mut away = gradient.clone();
     for entry in &mut away.entries {
         entry.values = DeviceArray::from_tensor(entry.values.to_tensor(&Device::flex()));
@@ -100,13 +100,13 @@ fn flags(weights: &CoordinateWeights) -> Vec<bool> {
 }
 
 /// Returns, for each coordinate, whether its bits have changed.
-fn moved(before: &Network, after: &Network) -> Vec<bool> {
+fn moved_coordinates(before: &Network, after: &Network) -> Vec<bool> {
     let pairs = numbers(before).into_iter().zip(numbers(after));
     pairs.map(|(before, after)| before.to_bits() != after.to_bits()).collect()
 }
 
 /// Computes the largest difference, relative to the numbers where they are larger than one.
-fn apart(a: &Network, b: &Network) -> f32 {
+fn max_difference(a: &Network, b: &Network) -> f32 {
     let pairs = numbers(a).into_iter().zip(numbers(b));
     pairs.map(|(a, b)| (a - b).abs() / a.abs().max(1.0)).fold(0.0, f32::max)
 }
@@ -154,8 +154,8 @@ fn on_all_coordinates_it_is_burns_optimizer() {
             a = engine::optimizer_step(&mut burns, 0.05, &a, &g);
             b = step(&mut ours, &b, &g, None, None);
         }
-        assert!(apart(&a, &b) < 1e-5, "{optimizer}: {}", apart(&a, &b));
-        assert!(apart(&a, &start) > 0.01);
+        assert!(max_difference(&a, &b) < 1e-5, "{optimizer}: {}", max_difference(&a, &b));
+        assert!(max_difference(&a, &start) > 0.01);
     }
 }
 
@@ -165,12 +165,14 @@ fn coordinates_that_are_not_touched_keep_their_bits_with_every_optimizer() {
         let Followed { networks, trained, selections } = follow(optimizer, state, |_, g| g);
         let mut moved_while_dropped = 0;
         for (pair, selected) in networks.windows(2).zip(&selections) {
-            for (moved, selected) in moved(&pair[0], &pair[1]).into_iter().zip(flags(selected)) {
+            for (moved, selected) in
+                moved_coordinates(&pair[0], &pair[1]).into_iter().zip(flags(selected))
+            {
                 assert!(!selected || moved, "a coordinate was selected and did not move");
                 moved_while_dropped += usize::from(!selected && moved);
             }
         }
-        let ever_moved = moved(&networks[0], &networks[50]);
+        let ever_moved = moved_coordinates(&networks[0], &networks[50]);
         assert_eq!(ever_moved, flags(&trained), "{optimizer} {state:?}");
         let remembers = optimizer != OPTIMIZERS[0] && state == DroppedStatePolicy::Zeros;
         assert_eq!(moved_while_dropped > 0, remembers, "{optimizer} {state:?}");
@@ -186,7 +188,7 @@ fn burns_own_optimizer_moves_dropped_coordinates() {
     for (number, selected) in run.selections.iter().take(5).enumerate() {
         let g = gradient(&network, number as u32, Some(selected));
         let next = engine::optimizer_step(&mut burns, 0.05, &network, &g);
-        let pairs = moved(&network, &next).into_iter().zip(flags(selected));
+        let pairs = moved_coordinates(&network, &next).into_iter().zip(flags(selected));
         wrong += pairs.filter(|(moved, selected)| *moved && !selected).count();
         network = next;
     }
@@ -216,7 +218,7 @@ fn adam_corrects_by_each_coordinates_own_updates() {
             step(&mut update, &network, &g, state.update_mask(None, Some(&late)), Some(&late));
         (numbers(&next)[0] - numbers(&network)[0]).abs()
     };
-    for transform in [Gradients::clone, away] {
+    for transform in [Gradients::clone, zeroed] {
         let lazy = first_update(DroppedStatePolicy::Lazy, transform);
         assert!((lazy - 0.05).abs() < 1e-5, "{lazy}");
         let zeros = first_update(DroppedStatePolicy::Zeros, transform);
@@ -231,16 +233,16 @@ fn on_a_device_selected_coordinates_go_where_they_go_on_the_host() {
         // An empty batch may leave zeros on the host: the optimizer state stays on the device.
         let on_device = follow(optimizer, state, |number, g| match number {
             20 | 21 => g,
-            _ => away(&g),
+            _ => zeroed(&g),
         });
         for (number, (a, b)) in here.iter().zip(&on_device.networks).enumerate() {
-            let far = apart(a, b);
+            let far = max_difference(a, b);
             assert!(far < 1e-6, "{optimizer} {state:?}: {far} in step {number}");
         }
-        assert!(apart(&here[50], &here[49]) > 1e-3, "a step less must be noticed");
+        assert!(max_difference(&here[50], &here[49]) > 1e-3, "a step less must be noticed");
         if state == DroppedStatePolicy::Lazy {
             for (pair, selected) in on_device.networks.windows(2).zip(&on_device.selections) {
-                assert_eq!(moved(&pair[0], &pair[1]), flags(selected), "{optimizer}");
+                assert_eq!(moved_coordinates(&pair[0], &pair[1]), flags(selected), "{optimizer}");
             }
         }
     }
@@ -257,7 +259,7 @@ fn untouched_coordinates_keep_their_bits_whatever_the_gradient() {
     let mask = RandomMask::keep(0.5).seed(2).mask(&model).unwrap();
     let trained = mask.to_weights(&network).unwrap();
     for optimizer in OPTIMIZERS {
-        for transform in [Gradients::clone, away] {
+        for transform in [Gradients::clone, zeroed] {
             let (mut update, mut next) = (optimizer.init(), network.clone());
             for (number, wrong) in [f32::NAN, 3.0, f32::INFINITY].into_iter().enumerate() {
                 let mut g = gradient(&network, number as u32, None);
@@ -268,7 +270,7 @@ fn untouched_coordinates_keep_their_bits_whatever_the_gradient() {
                 next = step(&mut update, &next, &transform(&g), Some(&trained), Some(&trained));
             }
             assert!(numbers(&next).iter().all(|value| value.is_finite()));
-            assert_eq!(moved(&network, &next), flags(&trained), "{optimizer}");
+            assert_eq!(moved_coordinates(&network, &next), flags(&trained), "{optimizer}");
         }
     }
 }
@@ -280,7 +282,7 @@ fn gradients_on_a_device_are_not_copied_to_the_host() {
         let (mut ours, mut burns) = (optimizer.init(), burns(optimizer));
         let mut network = start.clone();
         for number in 0..3 {
-            let g = away(&gradient(&start, number, None));
+            let g = zeroed(&gradient(&start, number, None));
             network = step(&mut ours, &network, &g, None, None);
             if let Some(burns) = &mut burns {
                 engine::optimizer_step(burns, 0.05, &start, &g);
@@ -288,7 +290,7 @@ fn gradients_on_a_device_are_not_copied_to_the_host() {
             let unseen = |e: &Gradient| format!("{:?}", e.values).ends_with("on a device");
             assert!(g.entries.iter().all(unseen));
         }
-        assert!(apart(&network, &start) > 0.01);
+        assert!(max_difference(&network, &start) > 0.01);
     }
 }
 

@@ -62,8 +62,8 @@ impl Drawing for Bars {
         let gap = if is_single { 8.0 } else { 12.0 };
         let height = self.kinds.len() as f64 * BAR_HEIGHT + gap;
         let at_end = self.rows.iter().flat_map(|(_, bars)| bars).filter(|_| !is_single);
-        let room = at_end.map(|bar| width(&bar.texts.join(", "))).fold(5.0, f64::max);
-        let plot = frame(page, &rows, height, &self.axis, room);
+        let text_width = at_end.map(|bar| width(&bar.texts.join(", "))).fold(5.0, f64::max);
+        let plot = frame(page, &rows, height, &self.axis, text_width);
         page.scene.fill(Rect { right: plot.left + 1.0, ..plot }, palette::AXIS);
         let length = |value: f64| match self.axis.position(value).clamp(0.0, 1.0) * plot.width() {
             length if value > 0.0 => length.max(SHORTEST),
@@ -111,13 +111,13 @@ fn width(text: &str) -> f64 {
 }
 
 /// Draws the names and columns of rows, and the grid of an axis between them. Returns the area for
-/// bars or dots; `room` is left between it and the columns.
+/// bars or dots; `text_width` is left between it and the columns.
 pub(super) fn frame(
     page: &mut FigureCard,
     rows: &[Row],
     height: f64,
     axis: &Axis,
-    room: f64,
+    text_width: f64,
 ) -> Rect {
     let ink = |colour, align| text_style(SMALL_SIZE, false, colour, align);
     let names = rows.iter().map(|row| width(&row.name)).fold(40.0, f64::max).min(230.0);
@@ -138,7 +138,7 @@ pub(super) fn frame(
         right -= rows.iter().map(|row| width(&row.columns[c])).fold(40.0, f64::max) + 14.0;
     }
     let bottom = top + rows.len() as f64 * height;
-    let plot = Rect { left, top, right: (right - room).round(), bottom };
+    let plot = Rect { left, top, right: (right - text_width).round(), bottom };
     for (value, label) in &axis.ticks {
         let x = (plot.left + axis.position(*value) * plot.width()).round();
         page.scene.fill(Rect { left: x, right: x + 1.0, ..plot }, palette::GRID);

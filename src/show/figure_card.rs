@@ -44,14 +44,15 @@ impl FigureHeader {
         Self { warning: to_single_line(warning), ..self }
     }
 
-    /// Returns the title of a Vega-Lite specification that is `room` wide, with `remark` as its
-    /// last line.
-    pub(super) fn vega_lite(&self, room: f64, remark: Option<&str>) -> Value {
+    /// Returns the title of a Vega-Lite specification that is `max_width` wide, with `remark` as
+    /// its last line.
+    pub(super) fn vega_lite(&self, max_width: f64, remark: Option<&str>) -> Value {
         let badge = self.is_not_covered().then(|| format!("[{NOT_COVERED}]"));
         let warning = Some(format!("Warning: {}", self.warning));
         let warning = warning.filter(|_| !self.warning.is_empty());
         let texts = self.notes.iter().chain(&warning);
-        let wrapped = texts.flat_map(|text| font::wrap_to_width(text, SMALL_SIZE, false, room));
+        let wrapped =
+            texts.flat_map(|text| font::wrap_to_width(text, SMALL_SIZE, false, max_width));
         let remark = remark.map(str::to_owned);
         let lines: Vec<String> = badge.into_iter().chain(wrapped).chain(remark).collect();
         let mut title = json!({ "text": self.title, "subtitle": lines });
@@ -130,29 +131,31 @@ impl FigureCard {
     }
 
     fn draw_header(&mut self, head: &FigureHeader) {
-        let room = self.content_width();
+        let max_width = self.content_width();
         let bold = text_style(TITLE_SIZE, true, palette::INK, Align::Left);
-        let title = font::wrap_to_width(&head.title, TITLE_SIZE, true, room);
+        let title = font::wrap_to_width(&head.title, TITLE_SIZE, true, max_width);
         for line in title.into_iter().filter(|line| !line.is_empty()) {
             self.scene.text((MARGIN, self.top), line, bold);
             self.top += 21.0;
         }
-        for note in
-            head.notes.iter().flat_map(|note| font::wrap_to_width(note, SMALL_SIZE, false, room))
+        for note in head
+            .notes
+            .iter()
+            .flat_map(|note| font::wrap_to_width(note, SMALL_SIZE, false, max_width))
         {
             self.scene.text((MARGIN, self.top), note, muted(Align::Left));
             self.top += LINE_HEIGHT;
         }
         if head.is_not_covered() {
             self.top += 3.0;
-            draw_badge(&mut self.scene, NOT_COVERED, MARGIN, self.top, room);
+            draw_badge(&mut self.scene, NOT_COVERED, MARGIN, self.top, max_width);
             self.top += LINE_HEIGHT + 4.0;
         }
-        self.draw_warning(&head.warning, room);
+        self.draw_warning(&head.warning, max_width);
         let mut x = MARGIN;
         for (i, (colour, meaning)) in head.key.iter().enumerate() {
             let wide = SWATCH_SIZE + 6.0 + font::text_width(meaning, SMALL_SIZE, false);
-            if i > 0 && x + wide > MARGIN + room {
+            if i > 0 && x + wide > MARGIN + max_width {
                 x = MARGIN;
                 self.top += LINE_HEIGHT;
             }
@@ -166,15 +169,15 @@ impl FigureCard {
         self.top += if head.key.is_empty() { 0.0 } else { LINE_HEIGHT };
     }
 
-    fn draw_warning(&mut self, warning: &str, room: f64) {
+    fn draw_warning(&mut self, warning: &str, max_width: f64) {
         const PADDING: f64 = 8.0;
         if warning.is_empty() {
             return;
         }
-        let lines = font::wrap_to_width(warning, SMALL_SIZE, false, room - 2.0 * PADDING);
+        let lines = font::wrap_to_width(warning, SMALL_SIZE, false, max_width - 2.0 * PADDING);
         let top = (self.top - LINE_HEIGHT / 2.0).round();
         let bottom = top + LINE_HEIGHT * lines.len() as f64 + PADDING;
-        let area = Rect { left: MARGIN, top, right: MARGIN + room, bottom };
+        let area = Rect { left: MARGIN, top, right: MARGIN + max_width, bottom };
         self.scene.framed_rect(area, palette::BADGE, palette::BADGE_EDGE);
         for (i, line) in lines.into_iter().enumerate() {
             let style = text_style(SMALL_SIZE, false, palette::BADGE_INK, Align::Left);

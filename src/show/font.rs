@@ -81,35 +81,35 @@ pub(super) fn outline(text: &str, size: f64, bold: bool, start: (f64, f64)) -> O
     path.finish()
 }
 
-/// Returns `text`, truncated with an ellipsis where it is wider than `room`.
-pub(super) fn truncate_to_width(text: &str, size: f64, bold: bool, room: f64) -> String {
-    if text_width(text, size, bold) <= room {
+/// Returns `text`, truncated with an ellipsis where it is wider than `max_width`.
+pub(super) fn truncate_to_width(text: &str, size: f64, bold: bool, max_width: f64) -> String {
+    if text_width(text, size, bold) <= max_width {
         return text.to_string();
     }
     let mut kept: Vec<char> = text.chars().collect();
     while kept.pop().is_some() {
         let shorter = kept.iter().collect::<String>().trim_end().to_string() + "…";
-        if text_width(&shorter, size, bold) <= room {
+        if text_width(&shorter, size, bold) <= max_width {
             return shorter;
         }
     }
     String::new()
 }
 
-/// Returns `text` broken between words into lines no wider than `room`. A word that is wider is
-/// cut.
-pub(super) fn wrap_to_width(text: &str, size: f64, bold: bool, room: f64) -> Vec<String> {
+/// Returns `text` broken between words into lines no wider than `max_width`. A word that is wider
+/// is cut.
+pub(super) fn wrap_to_width(text: &str, size: f64, bold: bool, max_width: f64) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for word in text.split(' ') {
         let longer = match lines.last() {
             Some(line) if !line.is_empty() => format!("{line} {word}"),
             _ => word.to_owned(),
         };
-        if text_width(&longer, size, bold) <= room || longer == word {
+        if text_width(&longer, size, bold) <= max_width || longer == word {
             lines.pop();
-            lines.push(truncate_to_width(&longer, size, bold, room));
+            lines.push(truncate_to_width(&longer, size, bold, max_width));
         } else {
-            lines.push(truncate_to_width(word, size, bold, room));
+            lines.push(truncate_to_width(word, size, bold, max_width));
         }
     }
     lines

@@ -181,8 +181,9 @@ impl HeatMapSlices {
 
     /// Returns the number of maps in a row.
     fn maps_per_row(&self) -> usize {
-        let room = MAX_CARD_WIDTH - 2.0 * MARGIN + Self::COLUMN_GAP;
-        ((room / (self.map_width() + Self::COLUMN_GAP)) as usize).clamp(1, self.maps.len().max(1))
+        let max_width = MAX_CARD_WIDTH - 2.0 * MARGIN + Self::COLUMN_GAP;
+        ((max_width / (self.map_width() + Self::COLUMN_GAP)) as usize)
+            .clamp(1, self.maps.len().max(1))
     }
 
     /// Returns the heading of a map, such as `epsilon 3`.
@@ -254,7 +255,7 @@ fn draw_cell(
 }
 
 /// Returns the font size at which a text fits, at least 7.
-fn fit_font_size(text: &str, size: f64, bold: bool, room: f64) -> f64 {
+fn fit_font_size(text: &str, size: f64, bold: bool, max_width: f64) -> f64 {
     let wide = font::text_width(text, size, bold);
-    if wide <= room { size } else { (size * room / wide).max(7.0) }
+    if wide <= max_width { size } else { (size * max_width / wide).max(7.0) }
 }

@@ -64,8 +64,8 @@ pub(super) fn layout_chart(chart: &Chart) -> Scene {
         .collect();
     if chart.stacked {
         // Plots that share their x axis are aligned.
-        let room = plans.iter().map(|plan| plan.tick_label_width).fold(0.0, f64::max);
-        plans.iter_mut().for_each(|plan| plan.tick_label_width = room);
+        let label_width = plans.iter().map(|plan| plan.tick_label_width).fold(0.0, f64::max);
+        plans.iter_mut().for_each(|plan| plan.tick_label_width = label_width);
     }
     let mut page = FigureCard::new(width, &chart.head());
     let x_name = if chart.x_label.is_empty() { 0.0 } else { 17.0 };
@@ -167,13 +167,13 @@ pub(super) fn y_axis(panel: &Panel) -> Axis {
         low = 0.0;
     }
     // A reference at the edge needs space for its label.
-    let room = 0.12 * (high - low);
+    let margin = 0.12 * (high - low);
     let (bottom, top) = (levels.clone().fold(high, f64::min), levels.fold(low, f64::max));
     if !panel.references.is_empty() && top >= high {
-        high += room;
+        high += margin;
     }
     if !panel.references.is_empty() && bottom <= low && low > 0.0 {
-        low -= room;
+        low -= margin;
     }
     let axis = Axis::linear_nice(low, high, TICKS, panel.unit);
     let is_share = panel.unit.is_percent() && low >= 0.0 && high <= 1.0;
@@ -218,11 +218,11 @@ pub(super) mod tests {
                 found.push(format!("{a:?} leaves the card"));
             }
             for (b, other) in &texts[..i] {
-                let apart = at.right <= other.left
+                let are_disjoint = at.right <= other.left
                     || other.right <= at.left
                     || at.bottom <= other.top
                     || other.bottom <= at.top;
-                if !apart {
+                if !are_disjoint {
                     found.push(format!("{a:?} lies on {b:?}"));
                 }
             }

@@ -66,8 +66,8 @@ impl PanelHead {
     /// Draws the header at the upper edge of a panel.
     pub(super) fn draw(&self, scene: &mut Scene, area: Rect) {
         let y = area.top + 7.0;
-        let room = area.width() - font::text_width(&self.size, SMALL_SIZE, false) - 10.0;
-        let title = font::truncate_to_width(&self.title, SMALL_SIZE + 0.5, true, room);
+        let max_width = area.width() - font::text_width(&self.size, SMALL_SIZE, false) - 10.0;
+        let title = font::truncate_to_width(&self.title, SMALL_SIZE + 0.5, true, max_width);
         let bold = text_style(SMALL_SIZE + 0.5, true, palette::INK, Align::Left);
         scene.text((area.left, y), title, bold);
         scene.text((area.right, y), &self.size, muted(Align::Right));

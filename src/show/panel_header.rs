@@ -62,9 +62,13 @@ impl<'a> PanelLayout<'a> {
             _ => None,
         };
         let value = value.unwrap_or_default();
-        let room = self.width - font::text_width(&value, HEADING_SIZE, true) - 12.0;
-        let name =
-            font::truncate_to_width(&to_single_line(&self.panel.label), HEADING_SIZE, true, room);
+        let max_width = self.width - font::text_width(&value, HEADING_SIZE, true) - 12.0;
+        let name = font::truncate_to_width(
+            &to_single_line(&self.panel.label),
+            HEADING_SIZE,
+            true,
+            max_width,
+        );
         scene.text((left, y), name, text_style(HEADING_SIZE, true, palette::INK, Align::Left));
         scene.text((right, y), value, text_style(HEADING_SIZE, true, palette::INK, Align::Right));
         y += LINE_HEIGHT + 3.0;
@@ -95,9 +99,9 @@ impl<'a> PanelLayout<'a> {
 }
 
 /// Draws a badge centred at height `y` and returns its width.
-pub(super) fn draw_badge(scene: &mut Scene, badge: &str, left: f64, y: f64, room: f64) -> f64 {
+pub(super) fn draw_badge(scene: &mut Scene, badge: &str, left: f64, y: f64, max_width: f64) -> f64 {
     let size = SMALL_SIZE - 1.0;
-    let text = font::truncate_to_width(badge, size, false, room - 12.0);
+    let text = font::truncate_to_width(badge, size, false, max_width - 12.0);
     let width = font::text_width(&text, size, false) + 12.0;
     let (top, bottom) = ((y - 8.0).round(), (y + 8.0).round());
     let area = Rect { left, top, right: (left + width).round(), bottom };
@@ -170,8 +174,9 @@ fn layout_legend(panel: &Panel, width: f64) -> Vec<LegendRow> {
             None => "no data yet".into(),
         };
         let value_width = font::text_width(&value, SMALL_SIZE, true) + 5.0;
-        let room = width - SAMPLE_WIDTH - 6.0 - value_width;
-        let name = font::truncate_to_width(&to_single_line(&series.name), SMALL_SIZE, false, room);
+        let max_width = width - SAMPLE_WIDTH - 6.0 - value_width;
+        let name =
+            font::truncate_to_width(&to_single_line(&series.name), SMALL_SIZE, false, max_width);
         let wide = SAMPLE_WIDTH + 6.0 + font::text_width(&name, SMALL_SIZE, false) + value_width;
         if x > 0.0 && x + wide > width {
             rows.push(Vec::new());

@@ -230,8 +230,8 @@ impl PlotTransform<'_> {
 
     /// Returns the page coordinates of the points inside the plot.
     fn visible_points(&self, points: &[(f64, f64)]) -> Vec<Point> {
-        let room = self.area.grown(TOLERANCE, TOLERANCE);
-        points.iter().map(|&p| self.page_point(p)).filter(|&at| room.contains(at)).collect()
+        let visible_area = self.area.grown(TOLERANCE, TOLERANCE);
+        points.iter().map(|&p| self.page_point(p)).filter(|&at| visible_area.contains(at)).collect()
     }
 
     /// Returns the page coordinates of a point, clamped so that values far off the axes do not
@@ -276,8 +276,8 @@ fn draw_line(
     is_dashed: bool,
 ) -> Vec<Point> {
     let points: Vec<Point> = run.iter().map(|&p| map.page_point(p)).collect();
-    let room = map.area.grown(TOLERANCE, TOLERANCE);
-    for piece in clip_polyline(&points, &room) {
+    let visible_area = map.area.grown(TOLERANCE, TOLERANCE);
+    for piece in clip_polyline(&points, &visible_area) {
         if is_dashed {
             scene.dashed(&piece, colour, width, DASHES);
         } else {
@@ -285,7 +285,7 @@ fn draw_line(
         }
     }
     if let [only] = points[..]
-        && room.contains(only)
+        && visible_area.contains(only)
     {
         scene.dot(only, 2.5, colour);
     }
@@ -371,9 +371,12 @@ fn visible_references<'a>(
     map: &PlotTransform<'_>,
 ) -> Vec<(&'a ReferenceLine, f64)> {
     let on_axis = panel.references.iter().filter(|r| !panel.log || r.at > 0.0);
-    let room = map.area.grown(0.0, TOLERANCE);
+    let visible_area = map.area.grown(0.0, TOLERANCE);
     let position = |r: &'a ReferenceLine| (r, map.page_point((0.0, r.at)).1);
-    on_axis.map(position).filter(|(_, y)| (room.top..=room.bottom).contains(y)).collect()
+    on_axis
+        .map(position)
+        .filter(|(_, y)| (visible_area.top..=visible_area.bottom).contains(y))
+        .collect()
 }
 
 /// Draws the labels of the references, each where it covers the fewest line segments.

@@ -47,15 +47,15 @@ impl Rect {
             (-dy, a.1 - self.top),
             (dy, self.bottom - a.1),
         ];
-        for (speed, room) in edges {
+        for (speed, distance) in edges {
             if speed == 0.0 {
-                if room < 0.0 {
+                if distance < 0.0 {
                     return None;
                 }
             } else if speed < 0.0 {
-                enter = enter.max(room / speed);
+                enter = enter.max(distance / speed);
             } else {
-                leave = leave.min(room / speed);
+                leave = leave.min(distance / speed);
             }
         }
         // Clamped: for far-away points rounding could move the ends outside.

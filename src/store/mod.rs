@@ -254,22 +254,22 @@ impl RunStore {
     pub(crate) fn save(&self, run: &Run, figures: &[(&str, Vec<u8>)]) -> Result<PathBuf> {
         let folder = self.run_dir(&run.record().id);
         let draft = self.draft(run, figures)?;
-        let beside = self.sibling_path(&folder);
+        let sibling = self.sibling_path(&folder);
         if !run.is_finished()
             && !matches!(self.read_finished(&run.record().id, &run.model()), Ok(None))
         {
-            draft.commit(&beside)?;
-            return Ok(beside);
+            draft.commit(&sibling)?;
+            return Ok(sibling);
         }
         let moving = |e: io::Error| Error::io(format!("moving {}", folder.display()), &e);
         let earlier = folder.exists();
         if earlier {
-            fs::rename(&folder, &beside).map_err(moving)?;
+            fs::rename(&folder, &sibling).map_err(moving)?;
         }
         if let Err(error) = draft.commit(&folder) {
             if earlier {
                 // Otherwise the earlier run would not be found any more.
-                fs::rename(&beside, &folder).map_err(moving)?;
+                fs::rename(&sibling, &folder).map_err(moving)?;
             }
             return Err(error);
         }

@@ -65,7 +65,7 @@ fn batch(data: &Dataset, ids: impl IntoIterator<Item = u32>) -> Batch {
     Batch::from_examples(data.train(), &ids.into_iter().collect::<Vec<_>>()).unwrap()
 }
 
-fn all(entry: &Gradients) -> Vec<f64> {
+fn all_values(entry: &Gradients) -> Vec<f64> {
     entry.entries.iter().flat_map(|entry| entry.values.iter().map(|&v| f64::from(v))).collect()
 }
 
@@ -140,7 +140,7 @@ fn one_example_moves_a_release_by_at_most_the_sensitivity_over_the_expected_batc
         let released = |ids: &[u32]| {
             let mut mechanism = plan.mechanism(SEED).unwrap();
             let batch = batch(&data, ids.iter().copied());
-            all(&mechanism.release(model.network(), &batch, None).unwrap().gradient)
+            all_values(&mechanism.release(model.network(), &batch, None).unwrap().gradient)
         };
         let all_ids: Vec<u32> = (0..40).collect();
         let with = released(&all_ids);
@@ -162,7 +162,7 @@ fn one_example_moves_a_release_by_at_most_the_sensitivity_over_the_expected_batc
     let released = |ids: Vec<u32>| {
         let release =
             plan.mechanism(SEED).unwrap().release(model.network(), &batch(&data, ids), None);
-        all(&release.unwrap().gradient)
+        all_values(&release.unwrap().gradient)
     };
     let (with, without) = (released((0..40).collect()), released((0..39).collect()));
     let moved = with.iter().zip(without).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
@@ -204,9 +204,9 @@ fn only_selected_coordinates_are_released() {
         let model = plan.prepare_model(&model).unwrap();
         let mut mechanism = plan.mechanism(SEED).unwrap();
         let release = mechanism.release(model.network(), &batch(&data, 0..40), Some(&selected));
-        let released = all(&release.unwrap().gradient);
+        let released = all_values(&release.unwrap().gradient);
         let mut chosen = 0;
-        for (value, weight) in released.iter().zip(all(&values)) {
+        for (value, weight) in released.iter().zip(all_values(&values)) {
             assert!(weight != 0.0 || *value == 0.0, "{}", plan.method());
             chosen += usize::from(*value != 0.0);
         }

@@ -223,8 +223,8 @@ impl Run {
     pub(crate) fn with_inexact_repetition(&self) -> Self {
         let mut run = self.mark_as_trained();
         let record = &mut Arc::make_mut(&mut run.0).record;
-        let again = Resumption { step: 0, repeated: true, same_bits: false };
-        record.checkpoints.get_or_insert_default().resumed.insert(0, again);
+        let resumption = Resumption { step: 0, repeated: true, same_bits: false };
+        record.checkpoints.get_or_insert_default().resumed.insert(0, resumption);
         run
     }
 

@@ -17,7 +17,7 @@ fn method() -> DpSsgd {
     DpSsgd::new().clip(0.5).batch_size(50).steps(3)
 }
 
-fn made(grid: &Grid, data: &Dataset) -> Result<GridResult> {
+fn run_grid(grid: &Grid, data: &Dataset) -> Result<GridResult> {
     grid.run_with_observer(
         &|seed| models::linear(data).seed(seed).build(),
         data,
@@ -112,7 +112,7 @@ fn a_cell_without_rates_is_plain_dp_sgd_and_shares_its_runs() -> Result<()> {
         .with_method(dense)
         .drop_gradients(DroppingRule::Magnitude, [0.0, 0.5])
         .epsilon([4.0]);
-    let result = made(&grid, &data)?;
+    let result = run_grid(&grid, &data)?;
     let rows = result.rows();
     assert_eq!(
         rows.iter().map(|row| row.method).collect::<Vec<_>>(),
@@ -140,7 +140,7 @@ fn other_runs_on_the_same_data_are_counted_beside_the_grid() -> Result<()> {
     let data = glyphs(3);
     let model = models::linear(&data).seed(9).build()?;
     let other = DpSgd::new().noise_multiplier(1.0).batch_size(50).steps(40).train(&model, &data)?;
-    let result = made(&Grid::new(method()).epsilon([2.0]).seeds(3), &data)?;
+    let result = run_grid(&Grid::new(method()).epsilon([2.0]).seeds(3), &data)?;
     let notes = result.notes().join("\n");
     assert!(notes.contains("Private runs: 3 on"), "{notes}");
     let record = result.on_record().expect("another run is on record");
@@ -176,7 +176,7 @@ fn a_cell_that_fails_takes_no_other_away() -> Result<()> {
     assert_eq!(unreachable.mean(), None);
     let text = result.to_string();
     assert_eq!(text.matches("Not trained").count(), 3, "{text}");
-    let alone = made(&Grid::new(method()).epsilon([1e-6]).delta(1e-30), &data).unwrap_err();
+    let alone = run_grid(&Grid::new(method()).epsilon([1e-6]).delta(1e-30), &data).unwrap_err();
     assert!(unreachable.errors[0].starts_with(alone.to_string().lines().next().unwrap()));
     Ok(())
 }
@@ -208,7 +208,7 @@ fn axes_that_no_run_can_be_made_of_are_refused_before_anything_is_trained() {
         ("neither a target", Grid::new(method())),
     ];
     for (words, grid) in cases {
-        let error = made(&grid, &data).expect_err(words);
+        let error = run_grid(&grid, &data).expect_err(words);
         assert_eq!(error.kind(), ErrorKind::Setting, "{words}: {error}");
         assert!(error.to_string().contains(words), "{words}: {error}");
     }
@@ -258,7 +258,7 @@ fn every_kind_of_mask_makes_its_cells_and_plain_snip_has_no_epsilon() -> Result<
     let data = glyphs(7);
     for kind in [MaskKind::Synflow, MaskKind::Magnitude, MaskKind::DpSnip, MaskKind::Snip] {
         let grid = Grid::new(method()).masks(kind).pre_prune([0.0, 0.5]).epsilon([4.0]).seeds(2);
-        let result = made(&grid, &data)?;
+        let result = run_grid(&grid, &data)?;
         let [plain, pruned] = result.cells() else { panic!("{result}") };
         assert_eq!((plain.runs.len(), pruned.runs.len()), (2, 2), "{result}");
         assert!(plain.epsilon_spent().is_some_and(|epsilon| epsilon <= 4.0));
@@ -283,7 +283,7 @@ fn attempts_that_were_killed_are_part_of_what_a_grid_costs() -> Result<()> {
     }
     let data = glyphs(8);
     let grid = Grid::new(method()).epsilon([2.0]).seeds(2);
-    let first = made(&grid, &data)?;
+    let first = run_grid(&grid, &data)?;
     assert!(first.notes().join("\n").contains("Together they cost"), "{first}");
     // What a process leaves that was killed in its first step, before it began again.
     let plan = DpSgd::new().target(Epsilon(2.0), Delta(1e-5)).clip(0.5).batch_size(50).steps(3);
@@ -291,7 +291,7 @@ fn attempts_that_were_killed_are_part_of_what_a_grid_costs() -> Result<()> {
     let ledger = home().join(format!("ledger/{}.jsonl", data.origin()));
     let ledger = open_ledger(&ledger)?;
     ledger.begin_run(&format!("{}-0a1b2c3d", first.cells()[0].runs[1].id), &plan)?;
-    let again = made(&grid, &data)?;
+    let again = run_grid(&grid, &data)?;
     let notes = again.notes().join("\n");
     let all = privacy::epsilon(&ledger.events()?, Delta(1e-5))?.epsilon;
     let expected = format!("costs epsilon {}", epsilab::show::format::eps(all));
@@ -332,11 +332,11 @@ fn files_for_others_name_neither_runs_nor_data() -> Result<()> {
     let data = glyphs(9);
     let grid = Grid::new(method()).epsilon([2.0]).seeds(2);
     let ids: Vec<String> =
-        made(&grid, &data)?.cells()[0].runs.iter().map(|run| run.id.clone()).collect();
+        run_grid(&grid, &data)?.cells()[0].runs.iter().map(|run| run.id.clone()).collect();
     // Its folder is named in the error, which the owner needs and others must not have.
     let damaged = home().join("runs").join(&ids[1]).join("result.json");
     std::fs::write(damaged, "{").expect("damaging a run");
-    let result = made(&grid, &data)?;
+    let result = run_grid(&grid, &data)?;
     assert!(result.cells()[0].errors[0].contains(&ids[1]), "{result}");
     assert_eq!(result.cells()[0].runs[0].id, ids[0], "the owner finds a run by its name");
     let folder = tempfile::tempdir().expect("a temporary folder");

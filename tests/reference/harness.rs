@@ -114,7 +114,7 @@ pub fn run(tests: Vec<Test>) -> ExitCode {
     let conclusion = libtest_mimic::run(&arguments, trials);
     let is_text = !arguments.list && arguments.format != Some(FormatSetting::Json);
     if is_text && !files::are_required() {
-        tell(&missing);
+        report_missing(&missing);
     }
     conclusion.exit_code()
 }
@@ -157,7 +157,7 @@ pub fn output_is_shown() -> bool {
 }
 
 /// Prints one line on the tests that were skipped.
-fn tell(missing: &[&str]) {
+fn report_missing(missing: &[&str]) {
     if missing.is_empty() {
         return;
     }

@@ -263,7 +263,7 @@ fn another_conversion_gives_another_result() {
     assert!(improved.noise_multiplier.0 < 0.98 * direct.noise_multiplier.0);
 }
 
-fn beside(
+fn noise_beside_prior(
     prior: &[Event],
     epsilon: f64,
     q: f64,
@@ -291,10 +291,10 @@ fn noise_given_a_prior_matches_dp_accounting() {
     let prior = [Event::gaussian(8.0), Event::poisson(0.02, 1.5, 300)];
     let epsilon = 1.752_831_612_984_079_3;
     let pld = crate::Pld::default();
-    let sigma = beside(&prior, epsilon, 0.01, 500, &pld).unwrap();
+    let sigma = noise_beside_prior(&prior, epsilon, 0.01, 500, &pld).unwrap();
     assert!((sigma - 1.0).abs() < 0.005, "{sigma}");
     // Leaving out the mask gives too little noise.
-    let forgotten = beside(&prior[1..], epsilon, 0.01, 500, &pld).unwrap();
+    let forgotten = noise_beside_prior(&prior[1..], epsilon, 0.01, 500, &pld).unwrap();
     assert!(forgotten < sigma - 0.005, "{forgotten}");
 }
 
@@ -303,14 +303,15 @@ fn a_larger_prior_needs_more_noise_until_no_budget_is_left() {
     let rdp = Rdp::default();
     let (epsilon, q, steps) = (3.0, 2048.0 / 6e4, 879);
     let alone = find(epsilon, 1e-5, q, steps, &rdp).unwrap().noise_multiplier.0;
-    assert_eq!(beside(&[], epsilon, q, steps, &rdp).unwrap(), alone);
+    assert_eq!(noise_beside_prior(&[], epsilon, q, steps, &rdp).unwrap(), alone);
     let mut last = alone;
     for release in [50.0, 8.0, 4.0, 2.0, 1.6] {
-        let sigma = beside(&[Event::gaussian(release)], epsilon, q, steps, &rdp).unwrap();
+        let sigma =
+            noise_beside_prior(&[Event::gaussian(release)], epsilon, q, steps, &rdp).unwrap();
         assert!(sigma > last, "{release}: {sigma}");
         last = sigma;
     }
-    let error = beside(&[Event::gaussian(1.0)], epsilon, q, steps, &rdp).unwrap_err();
+    let error = noise_beside_prior(&[Event::gaussian(1.0)], epsilon, q, steps, &rdp).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Accounting);
     for part in ["cost epsilon 4.7", "is 3 at delta", "nothing is left"] {
         assert!(error.to_string().contains(part), "{error}");
@@ -318,10 +319,16 @@ fn a_larger_prior_needs_more_noise_until_no_budget_is_left() {
     // At exactly the target nothing is left; slightly above it the training fits.
     let prior = [Event::gaussian(2.0)];
     let cost = rdp.epsilon(&prior, DELTA).unwrap().epsilon;
-    assert!(beside(&prior, cost, q, steps, &rdp).is_err());
-    assert!(beside(&prior, cost * 1.001, q, steps, &rdp).unwrap() > 10.0);
+    assert!(noise_beside_prior(&prior, cost, q, steps, &rdp).is_err());
+    assert!(noise_beside_prior(&prior, cost * 1.001, q, steps, &rdp).unwrap() > 10.0);
     let open = [Event::Unaccountable { why: "raw".into() }];
-    assert_eq!(beside(&open, 3.0, q, 1, &rdp).unwrap_err().kind(), ErrorKind::Accounting);
-    assert_eq!(beside(&prior, 3.0, q, 0, &rdp).unwrap_err().kind(), ErrorKind::Setting);
-    assert_eq!(beside(&prior, 3.0, 0.0, 9, &rdp).unwrap_err().kind(), ErrorKind::Setting);
+    assert_eq!(
+        noise_beside_prior(&open, 3.0, q, 1, &rdp).unwrap_err().kind(),
+        ErrorKind::Accounting
+    );
+    assert_eq!(noise_beside_prior(&prior, 3.0, q, 0, &rdp).unwrap_err().kind(), ErrorKind::Setting);
+    assert_eq!(
+        noise_beside_prior(&prior, 3.0, 0.0, 9, &rdp).unwrap_err().kind(),
+        ErrorKind::Setting
+    );
 }

@@ -43,8 +43,8 @@ impl Gdp {
     /// As [`Accountant::epsilon`].
     pub fn mu(&self, events: &[Event]) -> Result<f64> {
         let mut squares = 0.0;
-        let but = "which is the only release that is exactly GDP";
-        for (sigma, times) in unsampled("gdp", events, self.neighbouring, but)? {
+        let limit = "which is the only release that is exactly GDP";
+        for (sigma, times) in unsampled("gdp", events, self.neighbouring, limit)? {
             squares += times as f64 / sigma / sigma;
         }
         finite(squares.sqrt(), "gdp", events)

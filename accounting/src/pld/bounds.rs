@@ -90,7 +90,7 @@ mod tests {
     use crate::noise_grid::Component;
 
     /// Returns a loss of `loss` with a given probability, otherwise 0.
-    fn rare(loss: i64, probability: f64) -> LossDistribution {
+    fn rare_loss(loss: i64, probability: f64) -> LossDistribution {
         let mut mass = vec![0.0; loss as usize * 10 + 1];
         mass[0] = 1.0 - probability;
         mass[loss as usize * 10] = probability;
@@ -116,7 +116,7 @@ mod tests {
     /// delta = 1e-3 `remove` has the larger epsilon, at 1e-7 `add`.
     #[test]
     fn the_worse_direction_is_determined_at_every_delta() {
-        let (remove, add) = (rare(5, 1e-2), rare(9, 1e-6));
+        let (remove, add) = (rare_loss(5, 1e-2), rare_loss(9, 1e-6));
         let once = Component { exact: 1.0, ..Component::default() };
         let bound = ChernoffBound::new(&LossMoments::new(std::slice::from_ref(&add)), &[once]);
         assert!(bound.epsilon(1e-3) < 4.8, "at 1e-3 adding need not be composed");

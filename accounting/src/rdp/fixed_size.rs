@@ -125,7 +125,7 @@ fn ln_even_moments(sigma: f64) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    fn close(value: f64, expected: f64, relative: f64) -> bool {
+    fn is_close(value: f64, expected: f64, relative: f64) -> bool {
         (value - expected).abs() <= relative * expected.abs()
     }
 
@@ -141,7 +141,7 @@ mod tests {
                     sum += f64::from(1 - 2 * (k % 2)) * choose * growth.exp();
                     choose *= f64::from(l - k) / f64::from(k + 1);
                 }
-                assert!(close(ln_moment.exp(), sum, 1e-8), "sigma {sigma} l {l}");
+                assert!(is_close(ln_moment.exp(), sum, 1e-8), "sigma {sigma} l {l}");
             }
         }
     }
@@ -150,11 +150,11 @@ mod tests {
     fn order_two_is_exact_and_fractional_orders_are_interpolated() {
         let step = FixedSizeStep::new(1000, 10, 2.0);
         let two = (1e-4 * 4.0 * f64::exp_m1(0.25)).ln_1p();
-        assert!(close(step.renyi_divergence(2.0), two, 1e-9));
+        assert!(is_close(step.renyi_divergence(2.0), two, 1e-9));
         // Linear from 0 at order 1: (alpha - 1) R(alpha) is half of its value at 2.
-        assert!(close(step.renyi_divergence(1.5), two, 1e-9));
+        assert!(is_close(step.renyi_divergence(1.5), two, 1e-9));
         let line = (2.0 * step.renyi_divergence(3.0) + 3.0 * step.renyi_divergence(4.0)) / 2.0;
-        assert!(close(step.renyi_divergence(3.5) * 2.5, line, 1e-12));
+        assert!(is_close(step.renyi_divergence(3.5) * 2.5, line, 1e-12));
     }
 
     #[test]

@@ -103,7 +103,7 @@ fn compare(case: &Case<'_>) -> Result<Vec<Checked>> {
         ("masked sum", &half, Some(&mask)),
     ] {
         let [got, want] = on_both_sides(&sides, |side| Ok(side.clipped(rule, mask)?.sum))?;
-        add(what, apart(&got, &want, mask), rounding);
+        add(what, relative_distance(&got, &want, mask), rounding);
     }
     for (what, mask) in [("norms", None), ("masked norms", Some(&mask))] {
         let [got, want] =
@@ -119,7 +119,7 @@ fn compare(case: &Case<'_>) -> Result<Vec<Checked>> {
         ("dropped the smallest", Dropping::magnitude(MASKED_FRACTION)),
     ] {
         let [got, want] = on_both_sides(&sides, |side| side.chosen(rule))?;
-        add(what, apart(&got, &want, None), 0.0);
+        add(what, relative_distance(&got, &want, None), 0.0);
     }
     for (what, private, mask) in [
         ("released by dp-sgd", true, None),
@@ -127,7 +127,7 @@ fn compare(case: &Case<'_>) -> Result<Vec<Checked>> {
         ("released non-private", false, None),
     ] {
         let [got, want] = on_both_sides(&sides, |side| side.released(private, mask))?;
-        add(what, apart(&got, &want, mask), rounding);
+        add(what, relative_distance(&got, &want, mask), rounding);
     }
     Ok(all)
 }
@@ -183,7 +183,7 @@ impl ComparisonSide<'_> {
 
 /// The largest relative L2 error of a parameter. The norm of a parameter counts as at least 1/1000
 /// of that of the whole gradient.
-fn apart(got: &Gradients, want: &Gradients, mask: Option<&CoordinateWeights>) -> f64 {
+fn relative_distance(got: &Gradients, want: &Gradients, mask: Option<&CoordinateWeights>) -> f64 {
     if has_unmasked_values(got, mask) || got.entries.len() != want.entries.len() {
         return f64::INFINITY;
     }
@@ -277,7 +277,7 @@ mod tests {
             let network = model.network();
             executor.weighted_sum(network, batch, &ClipRule::unclipped(), None).unwrap().sum
         };
-        apart(&sum(&rounded), &sum(&exact), None)
+        relative_distance(&sum(&rounded), &sum(&exact), None)
     }
 
     #[test]
@@ -303,7 +303,7 @@ mod tests {
         want.entries.iter_mut().for_each(|entry| entry.values.iter_mut().for_each(|v| *v = 1.0));
         let mut got = want.clone();
         got.entries[1].values[0] = 1.5;
-        assert!(apart(&got, &want, None) > rounding(DeviceSpec::Cuda(0)));
+        assert!(relative_distance(&got, &want, None) > rounding(DeviceSpec::Cuda(0)));
     }
 
     #[test]
@@ -313,10 +313,10 @@ mod tests {
         let mask = mask.to_weights(model.network()).unwrap();
         let mut sum = Gradients { entries: mask.entries().to_vec() };
         let want = sum.clone();
-        assert_eq!(apart(&sum, &want, Some(&mask)), 0.0);
+        assert_eq!(relative_distance(&sum, &want, Some(&mask)), 0.0);
         let out = sum.entries[0].values.iter_mut().find(|value| **value == 0.0).unwrap();
         *out = 1e-20;
-        assert!(apart(&sum, &want, Some(&mask)).is_infinite());
+        assert!(relative_distance(&sum, &want, Some(&mask)).is_infinite());
         assert!(max_abs_difference(&sum, &want, Some(&mask)).is_infinite());
         assert_eq!(max_abs_difference(&sum, &want, None), f64::from(1e-20f32));
         sum.entries[0].values[0] = f32::NAN;

@@ -146,13 +146,14 @@ impl BenchResult {
             width = width(cases),
         );
         let ratios = self.variants.iter().flat_map(|variants| &variants.ratios);
-        ratios
-            .fold(row, |row, (name, ratio)| format!("{row}  {ratio:>width$.2}", width = wide(name)))
+        ratios.fold(row, |row, (name, ratio)| {
+            format!("{row}  {ratio:>width$.2}", width = column_width(name))
+        })
     }
 }
 
 /// Width of the column of a variant.
-fn wide(name: &str) -> usize {
+fn column_width(name: &str) -> usize {
     name.len().max(6)
 }
 
@@ -172,12 +173,9 @@ pub fn heading(cases: &[Case<'_>]) -> String {
     );
     let variants = &cases[0].variants;
     let over = variants.method.as_ref().map(|_| OVER_NONPRIVATE.to_owned());
-    variants
-        .names()
-        .iter()
-        .chain(&over)
-        .map(|name| column(name))
-        .fold(heading, |heading, name| format!("{heading}  {name:>width$}", width = wide(&name)))
+    variants.names().iter().chain(&over).map(|name| column(name)).fold(heading, |heading, name| {
+        format!("{heading}  {name:>width$}", width = column_width(&name))
+    })
 }
 
 /// Explanation of the columns.

@@ -59,7 +59,7 @@ fn refused(result: Result<String>, kind: ErrorKind, words: &str) {
 }
 
 #[track_caller]
-fn close(value: &Value, expected: f64, relative: f64) {
+fn assert_close(value: &Value, expected: f64, relative: f64) {
     let number = value.as_f64().unwrap_or_else(|| panic!("not a number: {value}"));
     assert!((number / expected - 1.0).abs() < relative, "{number} is not {expected}");
 }
@@ -89,7 +89,7 @@ fn keys_of(answer: &Value) -> Vec<&str> {
 fn the_headline_has_one_key_per_accountant_and_none_proves_less() {
     let answer = epsilon_json(RUN);
     assert_eq!(keys_of(&answer), KEYS);
-    close(&answer["rdp"], 2.1014, 1e-3);
+    assert_close(&answer["rdp"], 2.1014, 1e-3);
     assert!(answer["epsilon"].as_f64() <= answer["rdp"].as_f64(), "{answer}");
     assert_eq!(answer["epsilon"], answer[answer["accountant"].as_str().unwrap()]);
     assert_eq!(answer["delta"], 1e-5);
@@ -122,7 +122,7 @@ fn a_list_of_orders_belongs_to_rdp() {
     let line = "--sampling-rate 0.01 --noise-multiplier 3.5 --steps 10000 --delta 1e-5";
     let answer = epsilon_json(&format!("{line} --orders opacus_default"));
     assert_eq!(answer["accountant"], "rdp");
-    close(&answer["epsilon"], 1.205_139, 1e-5);
+    assert_close(&answer["epsilon"], 1.205_139, 1e-5);
     let words = epsilon_line(&format!("{line} --orders tf_legacy --accountant rdp")).unwrap();
     assert!(words.contains("tf_legacy (72 orders, 1.25 to 512)"), "{words}");
     for other in ["pld", "gdp", "zcdp", "headline"] {
@@ -172,7 +172,7 @@ fn epochs_are_steps_of_one_over_the_rate() {
                 --accountant rdp";
     let epochs = epsilon_json(&format!("{line} --epochs 15"));
     assert_eq!(epochs, epsilon_json(&format!("{line} --steps 3516")));
-    close(&epochs["epsilon"], 1.281_300_02, 1e-4);
+    assert_close(&epochs["epsilon"], 1.281_300_02, 1e-4);
 }
 
 /// Checks against values for 938 steps in each of 100 epochs: 4.120142 and 1.930276. A run of 100
@@ -185,7 +185,7 @@ fn a_schedule_composes_every_step_of_the_run() {
         let epsilon =
             |length: &str| epsilon_json(&format!("{line} --schedule {schedule} {length}"));
         let epochs = epsilon("--epochs 100");
-        close(&epochs["epsilon"], expected, 5e-4);
+        assert_close(&epochs["epsilon"], expected, 5e-4);
         assert!(epochs["epsilon"].as_f64().unwrap() < expected, "{epochs}");
         assert_eq!(epochs, epsilon("--steps 93750"));
     }
@@ -259,7 +259,7 @@ fn a_curve_falls_with_delta_and_holds_the_epsilon_itself() {
         assert_eq!((points[0].0, points[points.len() - 1].0), (1e-10, 1e-2));
         assert!(points.windows(2).all(|p| p[0].0 < p[1].0 && p[0].1 > p[1].1), "{points:?}");
         let here = points.iter().find(|(delta, _)| *delta == 1e-5).unwrap().1;
-        close(&answer["epsilon"], here, 5e-3);
+        assert_close(&answer["epsilon"], here, 5e-3);
         let table = epsilon_line(&line).unwrap();
         assert!(table.contains("delta    epsilon") && table.contains("1e-10"), "{table}");
     }
@@ -276,7 +276,7 @@ fn sigma_finds_the_noise_and_epsilon_agrees_with_it() {
         ["accountant", "delta", "epsilon", "neighbouring", "noise_multiplier"]
     );
     assert_eq!(found["accountant"], "rdp");
-    close(&found["noise_multiplier"], 1.72, 0.006);
+    assert_close(&found["noise_multiplier"], 1.72, 0.006);
     let noise = &found["noise_multiplier"];
     let back = epsilon_json(&format!(
         "--sampling-rate 0.034133333333333335 --steps 879 --delta 1e-5 --noise-multiplier {noise} \

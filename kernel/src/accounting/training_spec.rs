@@ -83,8 +83,8 @@ impl TrainingSpec {
     /// Kind `Setting` for a number out of range.
     pub fn event(&self, sampling_rate: f64, noise_multiplier: f64) -> Result<Event> {
         if self.length == TrainingLength::Steps(0) {
-            let nothing = Event::poisson(sampling_rate, noise_multiplier, 0);
-            return Ok(nothing.check().cloned()?);
+            let no_steps = Event::poisson(sampling_rate, noise_multiplier, 0);
+            return Ok(no_steps.check().cloned()?);
         }
         let stages = self.stages(sampling_rate, noise_multiplier)?;
         Ok(stages.event(SamplingRate(sampling_rate), stages.steps()))

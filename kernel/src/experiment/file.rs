@@ -201,8 +201,10 @@ impl Experiment {
             let paper = paper.map_err(in_it)?.merged_with(&of_all);
             let mut base = options.clone();
             options::replace(&mut base, &options::renamed(group).map_err(in_it)?);
-            let made = options::combinations(&base).map_err(in_it)?;
-            all.extend(made.into_iter().map(|options| Case { options, paper: paper.clone() }));
+            let combinations = options::combinations(&base).map_err(in_it)?;
+            all.extend(
+                combinations.into_iter().map(|options| Case { options, paper: paper.clone() }),
+            );
         }
         let mut experiment = Self { name, title, seeds, cases: all };
         experiment.remove_equal_cases();

@@ -305,8 +305,8 @@ fn split(name: &str, text: &str) -> Vec<String> {
 /// Returns whether a setting can be read from a text, of any method that has it.
 fn is_value(spec: &SettingSpec, text: &str) -> bool {
     let methods = epsilab::methods::methods();
-    let mut having = methods.into_iter().filter(|m| spec.refusal(m.descriptor()).is_none());
-    having.next().is_some_and(|mut method| spec.set(&mut *method, text).is_ok())
+    let mut supporting = methods.into_iter().filter(|m| spec.refusal(m.descriptor()).is_none());
+    supporting.next().is_some_and(|mut method| spec.set(&mut *method, text).is_ok())
 }
 
 /// Removes options that the method of a case does not have and that are there for the cases of

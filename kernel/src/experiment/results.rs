@@ -68,7 +68,7 @@ impl<'a> Results<'a> {
         source: Source<'_>,
     ) -> Result<(Self, Outcome)> {
         let mut all = Self { experiment, trained: Vec::new(), errors: Vec::new() };
-        let mut ended = Outcome::Finished;
+        let mut final_outcome = Outcome::Finished;
         for group in groups {
             let group = match group {
                 Ok(group) => group,
@@ -79,7 +79,7 @@ impl<'a> Results<'a> {
                 }
             };
             let (result, outcome) = match group.run(executor) {
-                Ok(ended) => ended,
+                Ok(pair) => pair,
                 Err(error) if !source.is_file() || executor.is_cluster() => return Err(error),
                 Err(error) => (all.stored_after(&group, &error), Outcome::Finished),
             };
@@ -88,10 +88,10 @@ impl<'a> Results<'a> {
                 Outcome::Interrupted => return Ok((all, outcome)),
                 Outcome::Finished => {}
                 // The other groups have the part done as well.
-                Outcome::Part(_) => ended = outcome,
+                Outcome::Part(_) => final_outcome = outcome,
             }
         }
-        Ok((all, ended))
+        Ok((all, final_outcome))
     }
 
     /// Returns the runs that were finished before the error of a group. Cases without any have the

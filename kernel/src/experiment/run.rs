@@ -96,7 +96,7 @@ pub fn groups(experiment: &Experiment, executor: &ExecutorArgs) -> Result<Vec<Gr
             Some((args, data)) if *args == first.data => Ok(data.clone()),
             _ => first.data.read(),
         };
-        let made = data.and_then(|data| {
+        let built = data.and_then(|data| {
             read = Some((first.data.clone(), data.clone()));
             first.untrained(&data, Some(0))?;
             first.note_small_batch(&data);
@@ -110,7 +110,7 @@ pub fn groups(experiment: &Experiment, executor: &ExecutorArgs) -> Result<Vec<Gr
             cases.check()?;
             Ok(Group { places: places.clone(), data, first: first.clone(), cases })
         });
-        made.map_err(|error| (places, error))
+        built.map_err(|error| (places, error))
     };
     Ok(shared.into_iter().map(group).collect())
 }
@@ -120,10 +120,10 @@ pub type GroupOrError = std::result::Result<Group, (Vec<usize>, Error)>;
 
 /// Returns the case with the labels that tables show.
 fn labelled(case: &Case, labels: &[String], data: &Dataset) -> Result<grid::Case> {
-    let made = case.train_args()?.case(Some(data.train().len()))?;
-    Ok(labels.iter().fold(made, |made, name| match case.get(name) {
-        Some(value) => made.label(name.clone(), value),
-        None => made,
+    let labelled_case = case.train_args()?.case(Some(data.train().len()))?;
+    Ok(labels.iter().fold(labelled_case, |labelled_case, name| match case.get(name) {
+        Some(value) => labelled_case.label(name.clone(), value),
+        None => labelled_case,
     }))
 }
 
@@ -153,8 +153,8 @@ impl Group {
             let checkpoints = self.first.checkpoint_interval()?;
             let jobs = executor.jobs()?.unwrap_or(1);
             let grid = executor.cluster.on(&self.cases, checkpoints, jobs)?;
-            let ended = executor.cluster.run(&grid, &self.data, &build)?;
-            return Ok(match ended {
+            let cluster_result = executor.cluster.run(&grid, &self.data, &build)?;
+            return Ok(match cluster_result {
                 Ok(result) => Self::with_outcome(result),
                 Err(code) => (None, Outcome::Part(code)),
             });

@@ -137,25 +137,25 @@ mod tests {
     }
 
     #[track_caller]
-    fn is(code: &str, kind: TokenClass) {
+    fn assert_class(code: &str, kind: TokenClass) {
         assert_eq!(tokenize(code), [(kind, code)]);
     }
 
     #[test]
     fn each_sort_of_token_is_known() {
-        is("let", TokenClass::Keyword);
-        is("Vec", TokenClass::Type);
-        is("f64", TokenClass::Type);
-        is("'a", TokenClass::Lifetime);
-        is("'a'", TokenClass::Text);
-        is("'\\u{1f600}'", TokenClass::Text);
-        is("\"a \\\" b\"", TokenClass::Text);
-        is("r#\"a \" b\"#", TokenClass::Text);
-        is("b\"bytes\"", TokenClass::Text);
-        is("1_000.5e-3f64", TokenClass::Number);
-        is("0xff_u8", TokenClass::Number);
-        is("// to the end", TokenClass::Comment);
-        is("/* a /* nested */ b */", TokenClass::Comment);
+        assert_class("let", TokenClass::Keyword);
+        assert_class("Vec", TokenClass::Type);
+        assert_class("f64", TokenClass::Type);
+        assert_class("'a", TokenClass::Lifetime);
+        assert_class("'a'", TokenClass::Text);
+        assert_class("'\\u{1f600}'", TokenClass::Text);
+        assert_class("\"a \\\" b\"", TokenClass::Text);
+        assert_class("r#\"a \" b\"#", TokenClass::Text);
+        assert_class("b\"bytes\"", TokenClass::Text);
+        assert_class("1_000.5e-3f64", TokenClass::Number);
+        assert_class("0xff_u8", TokenClass::Number);
+        assert_class("// to the end", TokenClass::Comment);
+        assert_class("/* a /* nested */ b */", TokenClass::Comment);
         assert_eq!(tokenize("train(x)")[0], (TokenClass::Function, "train"));
         assert_eq!(
             tokenize("println!(x)")[..2],

@@ -124,8 +124,9 @@ fn is_doc_query(code: &str) -> bool {
 /// Returns whether rustc reports an unlinked crate; it advises to change a `Cargo.toml`, which a
 /// notebook does not have.
 fn is_unknown_crate(error: &evcxr::CompilationError) -> bool {
-    let says = |text: &str| text.contains("unlinked crate");
-    says(&error.message()) || error.spanned_messages().iter().any(|message| says(&message.label))
+    let mentions = |text: &str| text.contains("unlinked crate");
+    mentions(&error.message())
+        || error.spanned_messages().iter().any(|message| mentions(&message.label))
 }
 
 /// Returns whether the message is about two numeric types, as in ``cannot add `{float}` to `usize`
@@ -174,19 +175,19 @@ const OWNED_VALUE_ADVICE: &str = "keep an owned value, with `.clone()`, `.to_own
 pub fn explain_unkept_variable(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let (name, kind) = (quoted.next().unwrap_or_default(), quoted.next().unwrap_or_default());
-    let says = |rest: String| message.starts_with(&format!("The variable `{name}` {rest}"));
+    let starts_with = |rest: String| message.starts_with(&format!("The variable `{name}` {rest}"));
     if message.starts_with("Couldn't automatically determine type of variable `") {
         format!(
             "the type of `{name}` can't be found\nwhat to do: give it one without `_` \
              (`let {name}: Type = …;`)"
         )
-    } else if says("is a closure".into()) {
+    } else if starts_with("is a closure".into()) {
         format!(
             "`{name}` is a closure, which can't be kept for later cells\nwhat to do: write a \
              function (`fn {name}(…) -> …`), or box it (`let {name}: Box<dyn Fn(…) -> …> = \
              Box::new(…);`); or put the code into braces `{{ … }}` if no later cell needs it"
         )
-    } else if says(format!("has type `{kind}` which cannot")) {
+    } else if starts_with(format!("has type `{kind}` which cannot")) {
         format!(
             "`{name}` has the type `{}`, which can't be kept for later cells\nwhat to do: {OWNED_VALUE_ADVICE}",
             rewrite_message(kind)

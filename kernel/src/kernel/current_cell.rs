@@ -102,8 +102,8 @@ impl CurrentCell {
 
     /// Shows a progress bar of the start, in the place of the bar before.
     pub fn report_startup_progress(&self, bar: &str) {
-        let waits = self.state.lock().startup.as_ref().is_none_or(|start| start.is_shown);
-        if waits {
+        let is_shown = self.state.lock().startup.as_ref().is_none_or(|start| start.is_shown);
+        if is_shown {
             self.print("stderr", &format!("\r{bar}"));
             self.state.lock().has_bar = true;
         }

@@ -216,9 +216,9 @@ impl EvcxrEngine {
         let cleared = code.lines().any(|line| line.trim() == ":clear");
         if cleared {
             // evcxr forgot the lab, too; the process still has it loaded.
-            let again = format!("{}\n{WARM_UP_CELL}", dep_command(&self.library));
+            let reload = format!("{}\n{WARM_UP_CELL}", dep_command(&self.library));
             self.output.begin(false);
-            let _ = catch_panic(|| self.evcxr.execute(&again));
+            let _ = catch_panic(|| self.evcxr.execute(&reload));
             // Its value is nobody's, least of all the next cell's.
             self.output.finish(true, false);
         }

@@ -51,7 +51,9 @@ fn find_text(text: &str, code: &str) -> Option<LineSpan> {
     if text.chars().filter(|c| c.is_alphanumeric()).count() < 2 {
         return None;
     }
-    let find = |is: &dyn Fn(&str) -> bool| code.lines().enumerate().find(|(_, line)| is(line));
+    let find = |predicate: &dyn Fn(&str) -> bool| {
+        code.lines().enumerate().find(|(_, line)| predicate(line))
+    };
     let (index, line) =
         find(&|line| line.trim() == text).or_else(|| find(&|line| line.contains(text)))?;
     Some(line_span(index, line, line.find(text)?, text))

@@ -213,13 +213,13 @@ impl EvaluatorThread {
             self.start_engine();
         }
         let engine = self.engine.as_mut().map_err(|failure| failure.clone())?;
-        let ended = match engine.run(&self.context, code, self.count) {
+        let result = match engine.run(&self.context, code, self.count) {
             Ok(given) => Ok(given),
             Err(Some(failure)) => Err(failure),
             Err(None) => return Err(self.handle_evcxr_panic()),
         };
         self.consecutive_panics = 0;
-        ended
+        result
     }
 
     /// Returns the failure for a panic of evcxr itself; after the second one in a row, evcxr is

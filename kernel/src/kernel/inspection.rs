@@ -26,8 +26,8 @@ pub fn shorten(html: &str) -> String {
         lines_of_signature(signature).into_iter().map(|line| line + "\n").collect();
     let mut cut = false;
     for (index, section) in sections(text).into_iter().enumerate() {
-        let room = if index == 0 { MAX_INTRODUCTION_CHARS } else { MAX_SECTION_CHARS };
-        let (short, shortened) = shorten_section(section, room, index == 0);
+        let max_chars = if index == 0 { MAX_INTRODUCTION_CHARS } else { MAX_SECTION_CHARS };
+        let (short, shortened) = shorten_section(section, max_chars, index == 0);
         out.push_str(&short);
         cut |= shortened;
     }
@@ -84,18 +84,18 @@ fn parts<'a>(html: &'a str, start: &Regex) -> Vec<&'a str> {
 
 /// Shortens a section to the whole paragraphs that fit; a first paragraph that is too long is cut,
 /// unless it is the first of all.
-fn shorten_section(section: &str, room: usize, introduction: bool) -> (String, bool) {
+fn shorten_section(section: &str, max_chars: usize, introduction: bool) -> (String, bool) {
     let mut out = String::new();
     let mut used = 0;
     let mut paragraphs = 0;
     for block in blocks(section) {
         let length = html_to_text(block).chars().count();
         let is_text = !block.starts_with("<h1>") && !block.starts_with("<hr");
-        if is_text && used + length > room {
+        if is_text && used + length > max_chars {
             if introduction && paragraphs == 0 {
                 out.push_str(block);
             } else if paragraphs == 0 {
-                let text: String = html_to_text(block).chars().take(room).collect();
+                let text: String = html_to_text(block).chars().take(max_chars).collect();
                 let end = text.rfind(' ').unwrap_or(text.len());
                 out.push_str(&format!("<p>{} …</p>\n", html_escape(&text[..end])));
             }

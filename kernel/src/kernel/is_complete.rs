@@ -32,11 +32,11 @@ pub fn check_completeness(code: &str) -> Completeness {
     let (last, before) =
         (tokens_backwards.next().unwrap_or_default(), tokens_backwards.next().unwrap_or_default());
     // Each character of an operator is a token.
-    let waits = last.ends_with(['=', '+', '-', '*', '/', '%', '&', '|', '.', ',', '^'])
+    let is_continued = last.ends_with(['=', '+', '-', '*', '/', '%', '&', '|', '.', ',', '^'])
         || matches!((before, last), ("-" | "=", ">") | (":", ":"));
     let is_range = (before, last) == (".", ".");
     let is_unfinished = (0..tokens.len()).any(|token| is_unfinished(&tokens, token));
-    if is_unfinished || !open.is_empty() || (waits && !is_range) {
+    if is_unfinished || !open.is_empty() || (is_continued && !is_range) {
         Completeness::Incomplete
     } else {
         Completeness::Complete

@@ -105,9 +105,9 @@ impl OutputLimits {
 
     fn limit_text(&mut self, content: &Value) -> Vec<(String, Value)> {
         let text = content["text"].as_str().unwrap_or_default();
-        let room = MAX_TEXT_BYTES.saturating_sub(self.text);
+        let remaining = MAX_TEXT_BYTES.saturating_sub(self.text);
         self.text = self.text.saturating_add(text.len());
-        let (sent, cut) = text.split_at(line_boundary_before(text, room));
+        let (sent, cut) = text.split_at(line_boundary_before(text, remaining));
         let name = content["name"].as_str().unwrap_or("stdout");
         let sent = (!sent.is_empty()).then(|| stream_message(name, sent));
         let overflow = if cut.is_empty() { None } else { self.write_overflow(cut) };
@@ -197,13 +197,13 @@ fn format_size(bytes: usize) -> String {
     }
 }
 
-/// Returns the byte offset at which to cut text to fit into `room` bytes: at the end of a line, if
-/// one ends there.
-fn line_boundary_before(text: &str, room: usize) -> usize {
-    if text.len() <= room {
+/// Returns the byte offset at which to cut text to fit into `max_len` bytes: at the end of a line,
+/// if one ends there.
+fn line_boundary_before(text: &str, max_len: usize) -> usize {
+    if text.len() <= max_len {
         return text.len();
     }
-    let end = text.floor_char_boundary(room);
+    let end = text.floor_char_boundary(max_len);
     text[..end].rfind('\n').map_or(end, |newline| newline + 1)
 }
 

@@ -35,14 +35,14 @@ pub fn locate(header: &str, source: &str, cells: &[(u64, String)]) -> Option<Cel
     let column = safepoints::original_column(source.lines().nth(at)?, column);
     let source = safepoints::remove_safepoints(source);
     let source: Vec<&str> = source.lines().collect();
-    let wanted = source.get(at)?.trim();
+    let expected = source.get(at)?.trim();
     let indent = source[at].chars().take_while(|c| c.is_whitespace()).count();
     let mut best = None;
     for (cell, code) in cells {
         let lines: Vec<&str> = code.lines().collect();
         for (index, text) in lines.iter().enumerate() {
-            let Some(start) = find_column(text, wanted) else { continue };
-            let exact = usize::from(text.trim() == wanted);
+            let Some(start) = find_column(text, expected) else { continue };
+            let exact = usize::from(text.trim() == expected);
             let score = (exact, equal_neighbours(&source, at, &lines, index));
             if best.as_ref().is_none_or(|(highest, _)| score > *highest) {
                 let column = start + column.saturating_sub(indent);
@@ -74,13 +74,13 @@ pub fn panics_after_interrupt(text: &[String]) -> Vec<String> {
     lines
 }
 
-/// Returns the column, from 0, at which `text` contains `wanted`. Short pieces such as a bracket
+/// Returns the column, from 0, at which `text` contains `expected`. Short pieces such as a bracket
 /// must be the whole line.
-fn find_column(text: &str, wanted: &str) -> Option<usize> {
-    if wanted.is_empty() || (wanted.chars().count() < 4 && text.trim() != wanted) {
+fn find_column(text: &str, expected: &str) -> Option<usize> {
+    if expected.is_empty() || (expected.chars().count() < 4 && text.trim() != expected) {
         return None;
     }
-    text.find(wanted).map(|byte| text[..byte].chars().count())
+    text.find(expected).map(|byte| text[..byte].chars().count())
 }
 
 /// Returns the number of equal lines directly above and below.

@@ -131,21 +131,21 @@ impl PreparedCell {
         let Some(extended) = &self.extended else { return Ok(None) };
         std::fs::write(source, extended)?;
         let compile = || Command::new(rustc).args(args).output();
-        let mut ran = compile()?;
-        let stderr = String::from_utf8_lossy(&ran.stderr);
+        let mut output = compile()?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
         // A value without the method: evcxr will show it in another way, whatever else fails.
         let no_display =
             stderr.contains("`evcxr_display`") && !stderr.contains(AMBIGUOUS_METHOD_CODE);
         // Otherwise the trait changes nothing about errors.
         let other = self.has_safepoints || stderr.contains(AMBIGUOUS_METHOD_CODE);
-        if !ran.status.success() && !no_display && other {
+        if !output.status.success() && !no_display && other {
             std::fs::write(source, &self.code)?;
-            ran = compile()?;
+            output = compile()?;
         }
-        let stderr = String::from_utf8_lossy(&ran.stderr);
-        std::io::stdout().write_all(&ran.stdout)?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        std::io::stdout().write_all(&output.stdout)?;
         std::io::stderr().write_all(drop_move_locations(&stderr).as_bytes())?;
-        Ok(Some(ran.status.code().unwrap_or(1)))
+        Ok(Some(output.status.code().unwrap_or(1)))
     }
 }
 
@@ -190,9 +190,9 @@ fn insert_markers(code: &str, markers: &Markers, links_lab: bool) -> String {
             replace_first(&mut code, start, &of_evcxr, &replacement);
         }
         // Not the lab's macros, which wait until all before them is published.
-        let says = "println!(\"{}\", evcxr_internal_runtime::USER_ERROR_OCCURRED);";
-        replace_last(&mut code, says, &format!("::std::{says}"));
-        let before = format!("{EARLY_RETURN} ::std::e{says}");
+        let print_call = "println!(\"{}\", evcxr_internal_runtime::USER_ERROR_OCCURRED);";
+        replace_last(&mut code, print_call, &format!("::std::{print_call}"));
+        let before = format!("{EARLY_RETURN} ::std::e{print_call}");
         replace_last(&mut code, EARLY_RETURN, &before);
     }
     let (text, end) = (markers.to_literal(Marker::Text), markers.to_literal(Marker::TextEnd));

@@ -36,18 +36,18 @@ impl VariableTracker {
     /// Returns notes for an error about a name without a value. `module` is whether there is a
     /// module of that name.
     pub fn explain_missing(&self, name: &str, module: bool) -> Vec<String> {
-        let again = format!("run the cell that defines `{name}` again");
+        let advice = format!("run the cell that defines `{name}` again");
         let (note, help) = match self.removed.get(name) {
             Some((cell, RemovalCause::Moved)) => (
                 Some(format!("cell {cell} moved or redefined the variable `{name}`")),
-                format!("{again}; in cell {cell}, `{name}.clone()` or `&{name}` keeps it"),
+                format!("{advice}; in cell {cell}, `{name}.clone()` or `&{name}` keeps it"),
             ),
             Some((cell, RemovalCause::ProcessEnded)) => {
                 let note = format!("`{name}` was lost in cell {cell}, when the cell process ended");
-                (Some(note), again)
+                (Some(note), advice)
             }
             Some((cell, RemovalCause::Cleared)) => {
-                (Some(format!("`:clear` in cell {cell} forgot `{name}`")), again)
+                (Some(format!("`:clear` in cell {cell} forgot `{name}`")), advice)
             }
             None if module => (
                 Some(format!("`{name}` is defined in a cell that was not run in this session")),

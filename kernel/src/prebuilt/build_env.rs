@@ -68,10 +68,10 @@ impl Origin {
 
     /// Returns advice for missing sources of the program.
     pub fn restore(self, is_installed: bool) -> String {
-        let again = self.rerun_from_checkpoint(is_installed);
+        let rerun = self.rerun_from_checkpoint(is_installed);
         match self {
-            Self::Clone => format!("move the clone back; or, where it is now, {again}"),
-            Self::Packages => format!("install the program again: {again}"),
+            Self::Clone => format!("move the clone back; or, where it is now, {rerun}"),
+            Self::Packages => format!("install the program again: {rerun}"),
         }
     }
 }

@@ -209,7 +209,7 @@ fn library_dependencies(metadata: &Value) -> HashSet<String> {
     found
 }
 
-fn collect_artifacts(messages: &[String], wanted: &HashSet<String>) -> Option<BuildOutput> {
+fn collect_artifacts(messages: &[String], packages: &HashSet<String>) -> Option<BuildOutput> {
     let mut library = None;
     let mut metadata = Vec::new();
     for line in messages {
@@ -221,7 +221,7 @@ fn collect_artifacts(messages: &[String], wanted: &HashSet<String>) -> Option<Bu
         let mut files = items(&message["filenames"]).map(|name| PathBuf::from(text(name)));
         if target["name"] == "epsilab_lab" {
             library = files.find(|file| is_dynamic_library(file)).or(library);
-        } else if wanted.contains(&text(&message["package_id"])) {
+        } else if packages.contains(&text(&message["package_id"])) {
             metadata.extend(files.filter(|file| {
                 file.extension().is_some_and(|e| e == "rmeta")
                     || (is_macro(target) && is_dynamic_library(file))

@@ -42,16 +42,16 @@ pub fn write_stock(lab: &Path, shim: &Path) -> Result<()> {
 /// It does not compile, or was not installed.
 pub fn stock_program(build: bool, progress: Progress<'_>) -> Result<PathBuf> {
     let exe = std::env::current_exe().map_err(|e| Error::io("finding this binary", &e))?;
-    let beside = exe.with_file_name(STOCK_NAME);
-    if beside.is_file() && !build {
-        return Ok(beside);
+    let sibling = exe.with_file_name(STOCK_NAME);
+    if sibling.is_file() && !build {
+        return Ok(sibling);
     }
     let env = BuildEnv::find()?;
     match env.origin {
-        Origin::Packages if beside.is_file() => Ok(beside),
+        Origin::Packages if sibling.is_file() => Ok(sibling),
         Origin::Packages => Err(Error::new(
             ErrorKind::Notebook,
-            format!("{} (missing)", beside.display()),
+            format!("{} (missing)", sibling.display()),
             "evcxr's own kernel is an optional part of the installation",
         )
         .fix(format!("`{} --features stock`", env.origin.install()))),

@@ -150,8 +150,8 @@ impl Toolchain {
 /// Returns advice for the case that the toolchain that built this binary is not installed any
 /// more.
 fn missing_advice(origin: Origin, is_installed: bool) -> String {
-    let again = origin.rerun_from_checkpoint(is_installed);
-    format!("build the program again with the Rust that you have now: {again}")
+    let rerun = origin.rerun_from_checkpoint(is_installed);
+    format!("build the program again with the Rust that you have now: {rerun}")
 }
 
 /// Returns the release of Rust that built this binary, such as `1.95.0`.

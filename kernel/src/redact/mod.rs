@@ -133,7 +133,7 @@ mod tests {
         }
     }
 
-    fn once(path: &Path, args: &RedactArgs) -> Result<bool> {
+    fn redact_one(path: &Path, args: &RedactArgs) -> Result<bool> {
         redact_or_check(path, args, &mut HashSet::new())
     }
 
@@ -153,9 +153,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = written(folder.path());
         let before = std::fs::read(&path).unwrap();
-        let check = |path: &Path| once(path, &RedactArgs { check: true, ..args(path) }).unwrap();
+        let check =
+            |path: &Path| redact_one(path, &RedactArgs { check: true, ..args(path) }).unwrap();
         assert!(!check(&path));
-        assert!(once(&path, &args(&path)).unwrap());
+        assert!(redact_one(&path, &args(&path)).unwrap());
         let copy = folder.path().join("a.redacted.ipynb");
         assert!(check(&copy));
         assert_eq!(std::fs::read(&path).unwrap(), before, "the notebook itself is left alone");
@@ -164,7 +165,7 @@ mod tests {
             assert!(!text.contains("secret") && text.contains("removed before"), "{name}");
         }
         assert!(
-            once(
+            redact_one(
                 &path,
                 &RedactArgs {
                     check: true,
@@ -181,11 +182,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = written(folder.path());
         let out = Some(folder.path().join("."));
-        let error = once(&path, &RedactArgs { out, ..args(&path) }).unwrap_err().to_string();
+        let error = redact_one(&path, &RedactArgs { out, ..args(&path) }).unwrap_err().to_string();
         assert!(error.contains("notebook itself") && error.contains("--out"), "{error}");
         let bad = folder.path().join("bad.ipynb");
         std::fs::write(&bad, "{").unwrap();
-        let error = once(&bad, &args(&bad)).unwrap_err().to_string();
+        let error = redact_one(&bad, &args(&bad)).unwrap_err().to_string();
         assert!(error.contains("bad.ipynb is not a notebook"), "{error}");
         // The others are redacted all the same.
         let both = RedactArgs { notebooks: vec![bad, path.clone()], ..args(&path) };

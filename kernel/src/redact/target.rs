@@ -32,10 +32,10 @@ impl ResultPaths {
             },
         };
         let folder = parent_of(&notebook);
-        let making =
+        let io_error =
             |e: &std::io::Error| Error::io(format!("creating the folder {}", folder.display()), e);
-        std::fs::create_dir_all(folder).map_err(|e| making(&e))?;
-        let real = folder.canonicalize().map_err(|e| making(&e))?;
+        std::fs::create_dir_all(folder).map_err(|e| io_error(&e))?;
+        let real = folder.canonicalize().map_err(|e| io_error(&e))?;
         let real = real.join(notebook.file_name().unwrap_or_default());
         let target = Self { page: notebook.with_extension("html"), notebook };
         target.check(source)?;

@@ -230,9 +230,9 @@ fn has_tag(cell: &Value, tag: &str) -> bool {
 
 fn not_found_error(path: &Path) -> Error {
     let current_dir = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-    let beside = list_notebooks(parent_of(path));
-    let beside = beside.iter().filter_map(|notebook| notebook.file_name()?.to_str()).take(8);
-    let fix = match beside.collect::<Vec<_>>().as_slice() {
+    let siblings = list_notebooks(parent_of(path));
+    let siblings = siblings.iter().filter_map(|notebook| notebook.file_name()?.to_str()).take(8);
+    let fix = match siblings.collect::<Vec<_>>().as_slice() {
         [] => "check the path; notebooks of the lab are in `notebooks/`".to_owned(),
         found => format!("notebooks there: {}", found.join(", ")),
     };
@@ -310,7 +310,7 @@ fn validate_kernel(json: &Value, path: &Path) -> Result<()> {
     if is_supported {
         return Ok(());
     }
-    let wants = match (name, language) {
+    let kernel = match (name, language) {
         (Some(name), Some(language)) => format!("the kernel \"{name}\" (language {language})"),
         (Some(name), None) => format!("the kernel \"{name}\""),
         (None, language) => format!("a kernel for {}", language.unwrap_or_default()),
@@ -319,7 +319,7 @@ fn validate_kernel(json: &Value, path: &Path) -> Result<()> {
         ErrorKind::Notebook,
         format!("{} is for another kernel", path.display()),
         format!(
-            "the notebook requires {wants}; this command runs Rust notebooks on the kernel \
+            "the notebook requires {kernel}; this command runs Rust notebooks on the kernel \
              \"{KERNEL_NAME}\""
         ),
     )

@@ -108,11 +108,11 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     if run.is_interrupted() {
-        let again = match run.record().checkpoints {
+        let continuation = match run.record().checkpoints {
             Some(_) => "resumes from its checkpoint",
             None => "trains the whole plan again",
         };
-        eprintln!("interrupted: {run}; the same command {again}");
+        eprintln!("interrupted: {run}; the same command {continuation}");
         return Ok(ExitCode::from(interrupt::exit_code()));
     }
     if let Some(out) = &args.out {

@@ -51,8 +51,10 @@ impl PretrainedArgs {
     /// Kind `Setting` for names that are unknown and options that contradict each other.
     pub fn check(&self, others: &[(&str, bool)]) -> Result<()> {
         let layout = self.layout()?;
-        let alone = [("--layout", self.layout.is_some()), ("--public", self.public.is_some())];
-        if let Some((option, _)) = alone.iter().find(|(_, given)| *given && !self.is_given()) {
+        let file_options =
+            [("--layout", self.layout.is_some()), ("--public", self.public.is_some())];
+        if let Some((option, _)) = file_options.iter().find(|(_, given)| *given && !self.is_given())
+        {
             return Err(Error::setting(
                 option,
                 "given",

@@ -81,10 +81,10 @@ pub fn to_json(run: &Run, warnings: &[LearningWarning]) -> Result<String> {
 /// # Errors
 /// As [`Run::trained_parameters`].
 pub fn to_text(run: &Run) -> Result<String> {
-    let again = if run.is_restored() { " (trained before and shown again)" } else { "" };
+    let note = if run.is_restored() { " (trained before and shown again)" } else { "" };
     let (trained, all) = (run.trained_parameters()?, run.model().num_parameters());
     let badge = run.badge();
     let caveats: String =
         run.caveats().iter().map(|caveat| format!("caveat: {caveat}\n")).collect();
-    Ok(format!("{run}{again}\nguarantee: {badge}\n{caveats}trained parameters: {trained} of {all}"))
+    Ok(format!("{run}{note}\nguarantee: {badge}\n{caveats}trained parameters: {trained} of {all}"))
 }

@@ -58,8 +58,9 @@ fn help(spec: &SettingSpec) -> String {
     let default = preset(spec).unwrap_or(spec.default);
     let default = if default.is_empty() { String::new() } else { format!(" [default: {default}]") };
     let known = methods::methods().into_iter().map(|method| method.descriptor());
-    let having = known.filter(|method| method.own.iter().any(|own_spec| own_spec.id == spec.id));
-    let owners: Vec<&str> = having.map(|method| method.name).collect();
+    let supporting =
+        known.filter(|method| method.own.iter().any(|own_spec| own_spec.id == spec.id));
+    let owners: Vec<&str> = supporting.map(|method| method.name).collect();
     match &owners[..] {
         [] => format!("{}{default}", spec.help),
         owners => format!("Of {}: {}{default}", owners.join(", "), spec.help),

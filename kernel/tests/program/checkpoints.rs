@@ -97,7 +97,7 @@ fn named(entries: &[(&str, u64)]) -> Vec<(String, u64)> {
 }
 
 /// The parameters of a run that was never killed.
-fn whole() -> &'static [u8] {
+fn uninterrupted_weights() -> &'static [u8] {
     static WHOLE: OnceLock<Vec<u8>> = OnceLock::new();
     WHOLE.get_or_init(|| {
         let home = folder();
@@ -118,7 +118,7 @@ fn a_run_that_is_killed_goes_on_and_ends_as_if_it_had_not_been() {
     let ended = output(home, &RUN);
     assert!(text(&ended.stderr).contains("goes on after"), "{}", text(&ended.stderr));
     json(&ended);
-    check_finished(home, whole());
+    check_finished(home, uninterrupted_weights());
 }
 
 #[track_caller]
@@ -242,7 +242,7 @@ fn stopped(home: &Path, run: &[&str]) -> (String, u64) {
 
 #[test]
 fn a_run_that_is_stopped_is_charged_for_its_steps_and_resumed_by_name() {
-    let expected = whole();
+    let expected = uninterrupted_weights();
     let home = folder();
     let home = home.path();
     let (id, steps) = stopped(home, &RUN);
@@ -308,7 +308,7 @@ fn a_run_whose_data_have_changed_is_not_resumed_and_nothing_is_charged() {
 }
 
 /// Goes on with a run that is stopped after another checkpoint.
-fn go_on_and_stop(home: &Path, run: &[&str]) {
+fn resume_and_stop(home: &Path, run: &[&str]) {
     let steps = || json(&output(home, &["runs", "--json"]))[0]["steps"].as_u64().unwrap();
     let first = steps();
     let child = program(home, run).spawn().unwrap();
@@ -336,13 +336,13 @@ fn a_run_that_was_killed_and_then_stopped_stays_charged_in_full() {
     child.wait().unwrap();
     assert_eq!(entries(home), named(&[("planned", 2000)]));
 
-    go_on_and_stop(home, &run);
+    resume_and_stop(home, &run);
     assert_eq!(entries(home), named(&[("planned", 2000), ("spent", 2000)]));
     let result = result(home, &id);
     assert!(result["steps"].as_u64() < Some(2000), "{result}");
     assert_eq!(result["epsilon"], result["planned_epsilon"]);
 
-    go_on_and_stop(home, &["runs", "resume", &id]);
+    resume_and_stop(home, &["runs", "resume", &id]);
     assert_eq!(entries(home), named(&[("planned", 2000), ("spent", 2000)]));
 }
 
@@ -356,10 +356,10 @@ fn a_run_whose_checkpoint_was_put_back_is_charged_for_all_steps() {
     let (id, steps) = stopped(home, &run);
     let [path] = &files(&home.join("checkpoints"))[..] else { panic!("one checkpoint") };
     let copy = fs::read(path).unwrap();
-    go_on_and_stop(home, &run);
+    resume_and_stop(home, &run);
     assert!(steps < charged() && charged() < 2000, "{steps} {}", charged());
     fs::write(path, copy).unwrap();
-    go_on_and_stop(home, &run);
+    resume_and_stop(home, &run);
     assert_eq!(charged(), 2000);
     let result = result(home, &id);
     let resumed = &result["checkpoints"]["resumed"];

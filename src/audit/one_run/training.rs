@@ -96,8 +96,8 @@ impl OneRunAudit {
         let half = guesses / 2;
         let right_in = order[..half].iter().filter(|&&i| crowd.included[i]).count();
         let right_out = order[canaries - half..].iter().filter(|&&i| !crowd.included[i]).count();
-        let made = Guesses { canaries, guesses: 2 * half, correct: right_in + right_out };
-        let lower_bound = made.lower_bound(claim.delta.0, CONFIDENCE)?;
+        let outcome = Guesses { canaries, guesses: 2 * half, correct: right_in + right_out };
+        let lower_bound = outcome.lower_bound(claim.delta.0, CONFIDENCE)?;
         Ok(OneRunReport {
             method: plan.method().to_owned(),
             verdict: claim.verdict_on(lower_bound),
@@ -107,9 +107,9 @@ impl OneRunAudit {
             delta: claim.delta.0,
             lower_bound,
             confidence: CONFIDENCE,
-            canaries: made.canaries,
-            guesses: made.guesses,
-            correct: made.correct,
+            canaries: outcome.canaries,
+            guesses: outcome.guesses,
+            correct: outcome.correct,
             steps: plan.steps(),
             seed: self.seed,
             public_data: data.public().is_some(),

@@ -17,7 +17,7 @@ type Outcome = (Vec<u8>, Event, bool, Badge);
 /// Executor: trains the grid of a lab into its store.
 type Executor = fn(&Lab);
 
-fn here(lab: &Lab, jobs: usize) {
+fn check_local_runs(lab: &Lab, jobs: usize) {
     let build = |seed| models::mlp(&lab.data, &[8]).seed(seed).build();
     let experiment = lab.experiment.clone().jobs(jobs);
     let result = crate::grid::scheduler::run_grid(
@@ -31,9 +31,9 @@ fn here(lab: &Lab, jobs: usize) {
 }
 
 const EXECUTORS: [(&str, Executor); 6] = [
-    ("one after the other", |lab| here(lab, 1)),
-    ("two at once", |lab| here(lab, 2)),
-    ("four at once", |lab| here(lab, 4)),
+    ("one after the other", |lab| check_local_runs(lab, 1)),
+    ("two at once", |lab| check_local_runs(lab, 2)),
+    ("four at once", |lab| check_local_runs(lab, 4)),
     ("arrays of a batch system", |lab| {
         lab.submit().unwrap();
         lab.run(99);

@@ -4,7 +4,7 @@ use super::*;
 
 /// Returns the seconds of planning and of collecting a grid of `runs` runs whose training is
 /// played, and the largest memory of the process so far, in MiB.
-fn played(runs: u64) -> (f64, f64, f64) {
+fn measure_grid(runs: u64) -> (f64, f64, f64) {
     let data = data::glyphs_with(40, 10, 107).unwrap();
     let experiment = Grid::new(DpSsgd::new().clip(0.5).batch_size(20).steps(1))
         .drop_gradients(DroppingRule::Random, [0.0, 0.3, 0.6, 0.9])
@@ -72,7 +72,7 @@ fn played(runs: u64) -> (f64, f64, f64) {
 #[ignore = "takes minutes; .ci/full runs it"]
 fn ten_thousand_runs_are_planned_and_collected_in_a_time_that_grows_linearly() {
     let [small, middle, large] = [1000, 3000, 10_000].map(|runs| {
-        let (planning, collecting, peak) = played(runs);
+        let (planning, collecting, peak) = measure_grid(runs);
         println!(
             "{runs} runs: planned in {planning:.1} s, collected in {collecting:.1} s, {peak:.0} MiB"
         );

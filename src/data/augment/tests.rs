@@ -117,7 +117,7 @@ fn one_unchanged_copy_is_the_data_itself() {
 }
 
 /// Returns augmented copies made on the device and on the host.
-fn both_ways(augment: Augment, data: &Examples, ids: &[u32]) -> [Vec<f32>; 2] {
+fn host_and_device(augment: Augment, data: &Examples, ids: &[u32]) -> [Vec<f32>; 2] {
     let mut plain = Vec::new();
     data.gather(ids, &mut plain).unwrap();
     let plain = TensorData::new(plain, [ids.len(), data.shape().iter().product()]);
@@ -136,11 +136,11 @@ fn devices_see_the_versions_that_the_host_sees() {
         Augment::new().copies(2),
     ];
     for augment in augments {
-        let [made, expected] = both_ways(augment, &data, &[7, 0, 8, 3]);
+        let [made, expected] = host_and_device(augment, &data, &[7, 0, 8, 3]);
         assert_eq!(made, expected, "{augment}");
     }
     let text = sentences_with(5, 0, 1).unwrap();
-    let [made, expected] = both_ways(Augment::new().copies(3), text.train(), &[4, 2]);
+    let [made, expected] = host_and_device(Augment::new().copies(3), text.train(), &[4, 2]);
     assert_eq!(made, expected);
 }
 

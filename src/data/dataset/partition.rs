@@ -24,7 +24,7 @@ pub(super) fn partition_examples(examples: &Examples, key: &[u8; 32], share: f64
         u64::from_le_bytes(start) < threshold
     };
     let chosen: Vec<bool> = examples.content_hashes().par_iter().map(is_chosen).collect();
-    let (yes, no): (Vec<u32>, Vec<u32>) =
+    let (selected, others): (Vec<u32>, Vec<u32>) =
         (0..examples.len() as u32).partition(|&i| chosen[i as usize]);
-    [yes, no]
+    [selected, others]
 }

@@ -154,8 +154,8 @@ pub(in crate::data) fn gather(
     into.resize(start + ids.len() * size, 0.0);
     let all = into[start..].par_chunks_mut(size).zip(ids).enumerate();
     let read = all.try_for_each_init(Vec::new, |buffer, (at, (into, &id))| {
-        let made = make(id, buffer, into);
-        made.or_else(|error| unread(at, error).map(|()| into.fill(f32::NAN)))
+        let result = make(id, buffer, into);
+        result.or_else(|error| unread(at, error).map(|()| into.fill(f32::NAN)))
     });
     if read.is_err() {
         into.truncate(start);

@@ -43,10 +43,13 @@ pub fn patterns_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
     })
 }
 
-fn pose(rng: &mut impl Rng, smallest: f32, largest: f32, room: f32) -> Pose {
+fn pose(rng: &mut impl Rng, smallest: f32, largest: f32, max_shift: f32) -> Pose {
     let turn = turn(uniform(rng, -0.6, 0.6));
     let middle = SIDE as f32 / 2.0;
-    let centre = (middle + uniform(rng, -room, room), middle + uniform(rng, -room, room));
+    let centre = (
+        middle + uniform(rng, -max_shift, max_shift),
+        middle + uniform(rng, -max_shift, max_shift),
+    );
     Pose { centre, turn, radius: uniform(rng, smallest, largest), aspect: 1.0 }
 }
 

@@ -41,7 +41,7 @@ fn colours_and_positions_do_not_reveal_the_class() {
 
 /// Returns whether a point is inside the shape of a class without randomness: large, in the
 /// middle, unturned.
-fn inside(class: usize, at: Point) -> bool {
+fn is_inside(class: usize, at: Point) -> bool {
     SDF_SHAPES[class].1(at) < 0.0
 }
 
@@ -58,12 +58,12 @@ fn every_shape_contains_the_points_of_its_name() {
         ("dots", &[(0.4, 0.4), (-0.4, 0.4)], &[(0.0, 0.0), (0.8, 0.8)]),
     ];
     for (name, within, without) in cases {
-        assert!(within.iter().all(|&at| inside(class(name), at)), "{name}");
-        assert!(without.iter().all(|&at| !inside(class(name), at)), "{name}");
+        assert!(within.iter().all(|&at| is_inside(class(name), at)), "{name}");
+        assert!(without.iter().all(|&at| !is_inside(class(name), at)), "{name}");
     }
     // Checks change colour from field to field along both axes; stripes along one only.
     let change = |name: &str, step: Point| {
-        inside(class(name), (0.1, 0.1)) != inside(class(name), (0.1 + step.0, 0.1 + step.1))
+        is_inside(class(name), (0.1, 0.1)) != is_inside(class(name), (0.1 + step.0, 0.1 + step.1))
     };
     assert!(change("checks", (0.4, 0.0)) && change("checks", (0.0, 0.4)));
     assert!(!change("checks", (0.4, 0.4)));

@@ -90,8 +90,8 @@ fn candidates() -> Vec<PathBuf> {
 fn library_folders(root: &Path) -> Vec<PathBuf> {
     let inside = ["lib64", "lib", "targets/x86_64-linux/lib", "lib/x86_64-linux-gnu"];
     let inside = inside.map(|folder| root.join(folder));
-    let beside = root.parent().map(|packages| packages.join("cuda_nvrtc/lib"));
-    inside.into_iter().chain(beside).collect()
+    let package_folder = root.parent().map(|packages| packages.join("cuda_nvrtc/lib"));
+    inside.into_iter().chain(package_folder).collect()
 }
 
 type GetVersion = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;

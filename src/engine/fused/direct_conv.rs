@@ -123,8 +123,8 @@ impl WithSimd for DirectForward<'_> {
             plan.pad(image, padded);
             for (row, out) in out.chunks_exact_mut(row_len).enumerate() {
                 let values = &padded[row * stride[0] * plan.padded_row()..];
-                let (row, apart) = (stride[1] * channels, plan.padded_row());
-                let a = LhsView { values, row_stride: row, run_stride: apart, term_stride: 1 };
+                let (row, run_stride) = (stride[1] * channels, plan.padded_row());
+                let a = LhsView { values, row_stride: row, run_stride, term_stride: 1 };
                 for start in (0..outputs).step_by(panel) {
                     let width = panel.min(outputs - start);
                     let terms = kernel_width * channels;
@@ -149,7 +149,7 @@ impl WithSimd for DirectWeightGradient<'_> {
         let Im2col { kernel, stride, channels, output, .. } = plan.geometry;
         let (outputs, panel) = (plan.out, 2 * S::F32_LANES);
         let (rows, row_len) = (kernel[1] * channels, output[1] * outputs);
-        let apart = stride[0] * plan.padded_row();
+        let run_stride = stride[0] * plan.padded_row();
         let block = if out.len() <= L1_WEIGHTS { BLOCK_VALUES / row_len } else { output[0] };
         let block = block.clamp(1, output[0]);
         let each =
@@ -159,11 +159,11 @@ impl WithSimd for DirectWeightGradient<'_> {
             for (at, g) in g.chunks(block * row_len).enumerate() {
                 // Each kernel row is a block of rows of the product.
                 for (row, out) in out.chunks_exact_mut(rows * outputs).enumerate() {
-                    let values = &padded[at * block * apart + row * plan.padded_row()..];
+                    let values = &padded[at * block * run_stride + row * plan.padded_row()..];
                     let a = LhsView {
                         values,
                         row_stride: 1,
-                        run_stride: apart,
+                        run_stride,
                         term_stride: stride[1] * channels,
                     };
                     for start in (0..outputs).step_by(panel) {

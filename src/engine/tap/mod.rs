@@ -214,8 +214,9 @@ impl Executor for TapExecutor {
         weights: Option<&CoordinateWeights>,
     ) -> Result<ClippedSum> {
         // Autodiff needs a tracked parameter.
-        let nothing = weights.is_some_and(|weights| !weights.nonzero_tensors().contains(&true));
-        if nothing || !self.uses_device_path(network) {
+        let selects_nothing =
+            weights.is_some_and(|weights| !weights.nonzero_tensors().contains(&true));
+        if selects_nothing || !self.uses_device_path(network) {
             return self.weighted_sum(network, batch, &ClipRule::unclipped(), weights);
         }
         super::validated_groups(network, batch, &ClipRule::unclipped(), weights)?;

@@ -27,7 +27,7 @@ fn mechanism(clip: f64, noise_multiplier: f64, batch: usize) -> GaussianMechanis
     GaussianMechanism::new(ClipRule::flat(clip), stages, batch, SEED)
 }
 
-fn all(data: &Dataset) -> Batch {
+fn full_batch(data: &Dataset) -> Batch {
     Batch::from_examples(data.train(), &(0..data.train().len() as u32).collect::<Vec<_>>()).unwrap()
 }
 
@@ -82,7 +82,7 @@ fn the_sum_is_divided_by_the_expected_batch_size_not_by_the_drawn_one() {
     let data = small();
     let model = network(&data);
     let rule = ClipRule::flat(1.0);
-    let batch = all(&data);
+    let batch = full_batch(&data);
     let sum = TapExecutor::default().clipped_sum(model.network(), &batch, &rule).unwrap().sum;
     let mut mechanism = mechanism(1.0, 1e-9, 10);
     let released = mechanism.release(model.network(), &batch, None).unwrap().gradient;
@@ -108,7 +108,7 @@ fn an_empty_batch_releases_noise_alone() {
 fn one_example_moves_the_sum_by_at_most_the_sensitivity() {
     let data = small();
     let model = network(&data);
-    let with = all(&data);
+    let with = full_batch(&data);
     let moved = |rule: &ClipRule| -> f64 {
         let sum = |batch: &Batch| {
             flat(&TapExecutor::default().clipped_sum(model.network(), batch, rule).unwrap().sum)

@@ -55,18 +55,18 @@ impl MethodSettings for DpSsgdSettings {
     /// Creates the plan; a mask that costs as much as the target is an error of kind `Accounting`.
     fn plan(builder: &DpSsgd, population: &Population) -> Result<Plan> {
         let mut builder = builder.clone();
-        let mut beside = Vec::new();
+        let mut other_releases = Vec::new();
         if let Some(sparsity) = builder.settings.sparsity.take() {
             let sparsity = sparsity.calibrated(builder.private.total()?)?;
             // No noise helps where a mask was made without any: only training is calibrated.
             if sparsity.non_private_reason().is_none() {
                 let released = sparsity.prior_releases(population)?;
-                beside = released.into_iter().map(|(_, event)| event).collect();
-                beside.extend(sparsity.mask_release()?);
+                other_releases = released.into_iter().map(|(_, event)| event).collect();
+                other_releases.extend(sparsity.mask_release()?);
             }
             builder.settings.sparsity = Some(sparsity);
         }
-        let privacy = builder::privacy(&builder, population, &beside)?;
+        let privacy = builder::privacy(&builder, population, &other_releases)?;
         builder::plan(&builder, population, builder.private.learning_rate(), Some(privacy))
     }
 

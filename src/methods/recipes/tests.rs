@@ -32,7 +32,7 @@ fn as_published(plan: &Plan, orders: OrderList) -> f64 {
 }
 
 /// Returns whether a number has the printed digits, after rounding it to as many.
-fn prints(number: f64, printed: &str, round: fn(f64) -> f64) -> bool {
+fn is_printed_as(number: f64, printed: &str, round: fn(f64) -> f64) -> bool {
     let (digits, power) = printed.split_once('e').unwrap_or((printed, "0"));
     let decimals = digits.split_once('.').map_or(0, |(_, after)| after.len()) as i32;
     let unit = 10f64.powi(power.parse::<i32>().unwrap() - decimals);
@@ -98,27 +98,27 @@ fn reproduced(change: impl Fn(DpSgd) -> DpSgd) -> Result<[usize; 4]> {
         let sigma = NoiseMultiplier(sigma).for_replicas(8).0;
         let plan = change(method.clone().noise_multiplier(sigma)).steps(13_000);
         let epsilon = as_published(&plan.plan_for(&population)?, tf());
-        let of_table =
-            prints(epsilon, table_4, f64::round) && prints(epsilon, figure_1, f64::round);
+        let of_table = is_printed_as(epsilon, table_4, f64::round)
+            && is_printed_as(epsilon, figure_1, f64::round);
         found[0] += usize::from(of_table);
     }
     let smallest = change(method.clone()).plan_for(&population)?;
     for (k, printed) in [(1, "9.8e8"), (4, "6.1e7"), (16, "3.5e6"), (64, "6.7e4")] {
         let epsilon = as_published(&smallest.scale(k)?.plan(), tf());
-        found[1] += usize::from(prints(epsilon, printed, f64::round));
+        found[1] += usize::from(is_printed_as(epsilon, printed, f64::round));
     }
     for (k, epochs, printed) in TABLE_9 {
         let sigma = NoiseMultiplier(0.001 * k as f64).for_replicas(8).0;
         let method = method.clone().batch_size(1024 * k).noise_multiplier(sigma).epochs(epochs);
         let epsilon = as_published(&change(method).plan_for(&population)?, tf());
-        found[2] += usize::from(prints(epsilon, printed, f64::round));
+        found[2] += usize::from(is_printed_as(epsilon, printed, f64::round));
     }
     let cifar = cifar10_vgg();
     for (sigma, printed) in [(0.5, "47.41"), (1.5, "3.45"), (3.5, "1.20")] {
         let plan = change(cifar.method().noise_multiplier(sigma)).plan_for(&cifar.population())?;
         // The paper truncates these.
         let epsilon = as_published(&plan, OrderList::opacus_default());
-        found[3] += usize::from(prints(epsilon, printed, f64::floor));
+        found[3] += usize::from(is_printed_as(epsilon, printed, f64::floor));
     }
     Ok(found)
 }
@@ -137,7 +137,7 @@ fn the_epsilons_of_the_imagenet_paper_come_out_of_the_recipes_own_plans() -> Res
     let ten_epochs = recipe.method().noise_multiplier(NoiseMultiplier(0.2).for_replicas(8).0);
     let plan = ten_epochs.plan_for(&recipe.population())?;
     let epsilon = as_published(&plan, OrderList::tf_legacy());
-    assert!(plan.steps() == 12_512 && prints(epsilon, "4.54", f64::round), "{epsilon}");
+    assert!(plan.steps() == 12_512 && is_printed_as(epsilon, "4.54", f64::round), "{epsilon}");
     Ok(())
 }
 

@@ -166,8 +166,8 @@ impl Im2col {
     fn taps(&self, first: usize, count: usize) -> Taps {
         let (offset, columns) = (first * self.dilation[1], self.output[1]);
         let before = self.padding[1].saturating_sub(offset).div_ceil(self.stride[1]);
-        let room = (self.size[1] + self.padding[1]).checked_sub(offset + count);
-        let end = room.map_or(0, |room| room / self.stride[1] + 1).min(columns);
+        let space = (self.size[1] + self.padding[1]).checked_sub(offset + count);
+        let end = space.map_or(0, |space| space / self.stride[1] + 1).min(columns);
         let start = before.min(columns);
         Taps { first, count, whole: start..end.max(start) }
     }

@@ -195,8 +195,8 @@ fn check_patterns<'a>(
     patterns: &[String],
     names: impl Iterator<Item = &'a String> + Clone,
 ) -> Result<()> {
-    let nothing = |pattern: &&String| !names.clone().any(|name| path_matches(pattern, name));
-    match patterns.iter().find(nothing) {
+    let is_unmatched = |pattern: &&String| !names.clone().any(|name| path_matches(pattern, name));
+    match patterns.iter().find(is_unmatched) {
         None => Ok(()),
         Some(pattern) => Err(Error::setting(setting, pattern, "the pattern matches nothing")
             .fix(format!("there are {}; * stands for any characters", list_names(names)))),

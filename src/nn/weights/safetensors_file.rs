@@ -42,8 +42,8 @@ pub(super) fn entries(path: &Path) -> Result<Vec<TensorEntry>> {
     let invalid = |e: serde_json::Error| damaged(path, format_args!("the header is invalid ({e})"));
     let HeaderKeys(names) = serde_json::from_slice(&header).map_err(invalid)?;
     let mut seen = HashSet::new();
-    if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
-        return Err(refused(path, format!("the file holds two tensors with the name {twice}"))
+    if let Some(duplicate) = names.iter().find(|name| !seen.insert(*name)) {
+        return Err(refused(path, format!("the file holds two tensors with the name {duplicate}"))
             .fix("save the weights again, each tensor under a unique name"));
     }
     let metadata: Metadata = serde_json::from_slice(&header).map_err(invalid)?;

@@ -165,12 +165,12 @@ pub fn accountant_comparison(events: &[Event], delta: Delta) -> Result<Table> {
     answers.insert(after_rdp, ("rdp_classic".into(), classic));
 
     let row = |(name, spent): (String, privacy::Result<PrivacyCost>)| {
-        let (label, knows, why) = describe_accountant(&name);
+        let (label, knowledge, why) = describe_accountant(&name);
         let (epsilon, why) = match spent {
             Ok(spent) => (format::eps(spent.epsilon), why.to_string()),
             Err(error) => ("-".into(), format!("refuses: {}", error.why())),
         };
-        [label, epsilon, knows.into(), why]
+        [label, epsilon, knowledge.into(), why]
     };
     let (description, delta) = (describe_events(events), format::delta(delta.0));
     Ok(Table::new(["accountant", "epsilon", "what it uses", "why it differs"])
@@ -181,7 +181,7 @@ pub fn accountant_comparison(events: &[Event], delta: Delta) -> Result<Table> {
 
 /// Returns the label, what the accountant uses of the privacy loss, and why its epsilon differs.
 fn describe_accountant(name: &str) -> (String, &'static str, &'static str) {
-    let (knows, why) = match name {
+    let (knowledge, why) = match name {
         "rdp_classic" => {
             let why = "uses an older and looser conversion (Mironov 2017)";
             return ("RDP, classic conversion".into(), "the same moments", why);
@@ -208,7 +208,7 @@ fn describe_accountant(name: &str) -> (String, &'static str, &'static str) {
         ),
         _ => ("", ""),
     };
-    (accountant_label(name), knows, why)
+    (accountant_label(name), knowledge, why)
 }
 
 /// Returns the accountants that are compared, with their colours. The central limit theorem for
@@ -320,7 +320,7 @@ mod tests {
         }
     }
 
-    fn asked(list: &[(&'static str, f64, bool)]) -> Vec<(Box<dyn Accountant>, usize)> {
+    fn accountant_list(list: &[(&'static str, f64, bool)]) -> Vec<(Box<dyn Accountant>, usize)> {
         let fake = |&(name, scale, approximate): &(&'static str, f64, bool)| {
             Box::new(Fake { name, scale, approximate }) as Box<dyn Accountant>
         };
@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn estimates_are_dashed_and_far_curves_end_above_the_axis() {
         let list = [("rdp", 0.2, false), ("gdp_clt", 0.15, true), ("zcdp", 9.0, false)];
-        let chart = build_chart(&[], Delta::DEFAULT, &asked(&list)).unwrap();
+        let chart = build_chart(&[], Delta::DEFAULT, &accountant_list(&list)).unwrap();
         let clt = named(&chart, "GDP CLT (approximate: may be below or above)");
         assert!(clt.is_approximate() && !named(&chart, "RDP").is_approximate());
         // A delta that was refused is a gap.
@@ -345,14 +345,14 @@ mod tests {
         // The legend shows its value: 9 ln(1e5) = 103.617, rounded up.
         assert!(chart.text().contains("103.7"), "{}", chart.text());
         let near = [("rdp", 0.2, false), ("zcdp", 0.4, false)];
-        let chart = build_chart(&[], Delta::DEFAULT, &asked(&near)).unwrap();
+        let chart = build_chart(&[], Delta::DEFAULT, &accountant_list(&near)).unwrap();
         assert_eq!(named(&chart, "zCDP").name(), "zCDP");
     }
 
     #[test]
     fn coinciding_curves_are_both_visible_and_have_a_note() {
         let list = [("pldx", 0.2, false), ("rdp", 0.4, false), ("zcdp", 0.2001, false)];
-        let chart = build_chart(&[], Delta::DEFAULT, &asked(&list)).unwrap();
+        let chart = build_chart(&[], Delta::DEFAULT, &accountant_list(&list)).unwrap();
         assert_eq!(named(&chart, "zCDP").name(), "zCDP (within 1 % of PLDX)");
         assert!(named(&chart, "PLDX").broad && !named(&chart, "RDP").broad);
         assert_eq!(named(&chart, "RDP").name(), "RDP");
@@ -361,9 +361,9 @@ mod tests {
     #[test]
     fn accountants_that_refuse_are_named_and_refusal_by_all_is_an_error() {
         let list = [("pldx", 0.0, false), ("rdp", 0.2, false)];
-        let chart = build_chart(&[], Delta::DEFAULT, &asked(&list)).unwrap();
+        let chart = build_chart(&[], Delta::DEFAULT, &accountant_list(&list)).unwrap();
         assert!(chart.text().contains("[not accounted by PLDX]"), "{}", chart.text());
-        let error = build_chart(&[], Delta::DEFAULT, &asked(&list[..1])).unwrap_err();
+        let error = build_chart(&[], Delta::DEFAULT, &accountant_list(&list[..1])).unwrap_err();
         assert!(error.to_string().contains("is not for me"), "{error}");
     }
 }

@@ -119,10 +119,10 @@ pub fn epsilon_claims<C: Into<EpsilonClaim>>(
     let fix = "pass for example [&audit::by_name(\"dp-sgd\", &options)?.run()?]";
     check_not_empty("claims", &claims, fix)?;
     let refuted = claims.iter().filter(|claim| claim.is_refuted()).count();
-    let made = claims.iter().filter(|claim| claim.claimed.is_some()).count();
+    let claimed = claims.iter().filter(|claim| claim.claimed.is_some()).count();
     let title = match refuted {
         0 => "No attack shows more than what is claimed".to_owned(),
-        n => format!("An attack refutes {n} of {}", format::pluralise(made, "claim")),
+        n => format!("An attack refutes {n} of {}", format::pluralise(claimed, "claim")),
     };
     // Otherwise the figure shows a refuted claim whose bar is the longer one.
     let by_curve = claims.iter().any(|claim| claim.is_refuted() && claim.audited <= claim.claimed);

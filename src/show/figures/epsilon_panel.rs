@@ -38,16 +38,16 @@ pub(super) fn epsilon_panel(
         (a, _) => a.is_err(),
     });
     let name = format!("reported{}", accountant_suffix(&reported));
-    let alone = same || rdp.iter().all(Result::is_err);
+    let is_single = same || rdp.iter().all(Result::is_err);
     // A single line is named by its panel.
-    let suffix = if alone { format!(", {name}") } else { String::new() };
+    let suffix = if is_single { format!(", {name}") } else { String::new() };
     let relation = headline.neighbouring();
     let label = format!("epsilon at delta = {} ({relation}){suffix}", format::delta(delta.0));
     // Where no accountant proves a finite epsilon it is infinite, not unknown.
     let all = epsilon_points(xs, &reported).into_iter();
     let all: Vec<_> = all.map(|(x, y)| (x, if y.is_nan() { f64::INFINITY } else { y })).collect();
     let panel = Panel::new(label).epsilon().series(Series::line(name, all).colour(colour::PLD));
-    Ok(if alone {
+    Ok(if is_single {
         panel
     } else {
         panel.series(Series::line("RDP", epsilon_points(xs, &rdp)).colour(colour::RDP))

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 /// Returns one bundle of every kind that has a specification.
-fn all() -> Vec<(&'static str, MimeBundle)> {
+fn all_bundles() -> Vec<(&'static str, MimeBundle)> {
     static ALL: LazyLock<Vec<(&str, MimeBundle)>> = LazyLock::new(draw);
     ALL.clone()
 }
@@ -89,7 +89,7 @@ fn walk<'a>(value: &'a Value, see: &mut impl FnMut(&'a Value)) {
 
 #[test]
 fn specifications_load_nothing_and_name_each_parameter_once() {
-    for (name, bundle) in all() {
+    for (name, bundle) in all_bundles() {
         let spec = bundle.vega_lite.unwrap_or_else(|| panic!("{name} has no specification"));
         assert!(spec["$schema"].as_str().is_some_and(|s| s.ends_with("/vega-lite/v5.json")));
         let (mut names, mut count) = (BTreeSet::new(), 0);
@@ -110,7 +110,7 @@ fn specifications_load_nothing_and_name_each_parameter_once() {
 #[test]
 fn the_wheel_zooms_only_with_a_key_as_a_line_explains() {
     let mut charts = 0;
-    for (name, bundle) in all() {
+    for (name, bundle) in all_bundles() {
         let spec = bundle.vega_lite.expect("a specification");
         let mut zooms = 0;
         walk(&spec, &mut |value| {
@@ -129,7 +129,7 @@ fn the_wheel_zooms_only_with_a_key_as_a_line_explains() {
 
 #[test]
 fn every_field_of_an_encoding_is_in_the_data_or_computed() {
-    for (name, bundle) in all() {
+    for (name, bundle) in all_bundles() {
         let spec = bundle.vega_lite.expect("a specification");
         let mut fields = BTreeSet::new();
         walk(&spec, &mut |value| {
@@ -149,7 +149,8 @@ fn every_field_of_an_encoding_is_in_the_data_or_computed() {
 
 #[test]
 fn points_carry_the_rounded_value_and_what_they_stand_for() {
-    let bundle_of = |kind: &str| all().into_iter().find(|(name, _)| *name == kind).unwrap().1;
+    let bundle_of =
+        |kind: &str| all_bundles().into_iter().find(|(name, _)| *name == kind).unwrap().1;
     let spec = bundle_of("odd").vega_lite.unwrap();
     let rows = spec["data"]["values"].as_array().unwrap();
     // The negative value does not fit on the logarithmic axis, and NaN is a gap.
@@ -166,8 +167,13 @@ fn points_carry_the_rounded_value_and_what_they_stand_for() {
 
 #[test]
 fn the_slider_of_a_saliency_counts_zeros_and_starts_at_the_threshold() {
-    let spec =
-        all().into_iter().find(|(name, _)| *name == "saliency").unwrap().1.vega_lite.unwrap();
+    let spec = all_bundles()
+        .into_iter()
+        .find(|(name, _)| *name == "saliency")
+        .unwrap()
+        .1
+        .vega_lite
+        .unwrap();
     let mut total = 0;
     for row in spec["data"]["values"].as_array().unwrap() {
         total += row["count"].as_u64().unwrap();
@@ -190,7 +196,8 @@ fn the_slider_of_a_saliency_counts_zeros_and_starts_at_the_threshold() {
 
 #[test]
 fn tiles_have_the_levels_of_the_drawing_and_places_inside_it() {
-    let bundle_of = |kind: &str| all().into_iter().find(|(name, _)| *name == kind).unwrap().1;
+    let bundle_of =
+        |kind: &str| all_bundles().into_iter().find(|(name, _)| *name == kind).unwrap().1;
     let data = crate::data::glyphs_with(2, 0, 1).unwrap();
     let model = models::papernot_cnn(&data).seed(1).build().unwrap();
     let mask = Synflow::keep(0.3).mask(&model).unwrap();
@@ -224,7 +231,8 @@ fn tiles_have_the_levels_of_the_drawing_and_places_inside_it() {
 
 #[test]
 fn a_slider_chooses_among_heat_maps_of_the_same_cells() {
-    let bundle_of = |kind: &str| all().into_iter().find(|(name, _)| *name == kind).unwrap().1;
+    let bundle_of =
+        |kind: &str| all_bundles().into_iter().find(|(name, _)| *name == kind).unwrap().1;
     let spec = bundle_of("grids").vega_lite.unwrap();
     let rows = spec["data"]["values"].as_array().unwrap();
     let in_slice = |slice: u64| rows.iter().filter(|row| row["slice"] == slice).count();

@@ -34,8 +34,8 @@ impl CheckpointManager {
     /// is a checkpoint that can't be read or is not that of this run; `Setting` if it was written
     /// by another version of the lab.
     pub(crate) fn open(folder: PathBuf, id: &str, plan: &Plan) -> Result<Option<Self>> {
-        let (path, wanted) = (Self::checkpoint_path(&folder), &plan.settings().checkpoints);
-        if wanted.is_none() && (plan.is_fresh() || !file::checkpoint_exists(&path)) {
+        let (path, settings) = (Self::checkpoint_path(&folder), &plan.settings().checkpoints);
+        if settings.is_none() && (plan.is_fresh() || !file::checkpoint_exists(&path)) {
             return Ok(None);
         }
         create_private_dir(&folder)?;
@@ -47,7 +47,7 @@ impl CheckpointManager {
         if let Some(found) = &found {
             check(&path, &found.header, id)?;
         }
-        let checkpoints = match (wanted, &found) {
+        let checkpoints = match (settings, &found) {
             (Some(checkpoints), _) => checkpoints.clone(),
             (None, Some(found)) => CheckpointSettings {
                 every: found.header.every.parse()?,

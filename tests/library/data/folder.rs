@@ -58,13 +58,13 @@ fn bytes() -> ImageOptions {
 }
 
 #[track_caller]
-fn near(found: &[f32], expected: &[f32], within: f32) {
+fn assert_near(found: &[f32], expected: &[f32], within: f32) {
     let close = |(a, b): (&f32, &f32)| (a - b).abs() <= within;
     let all = found.len() == expected.len() && found.iter().zip(expected).all(close);
     assert!(all, "{found:?} is not {expected:?}");
 }
 
-fn all(part: &data::Examples) -> Vec<f32> {
+fn all_features(part: &data::Examples) -> Vec<f32> {
     let mut x = Vec::new();
     part.gather(&(0..part.len() as u32).collect::<Vec<_>>(), &mut x).unwrap();
     x
@@ -79,7 +79,7 @@ fn a_folder_becomes_classes_and_examples_in_order() {
     assert_eq!(pets.class_names(), ["ant", "cat"]);
     assert_eq!((pets.train().labels(), pets.test().labels()), (&[0, 1, 1][..], &[1][..]));
     assert!(!pets.train().is_in_memory());
-    let firsts: Vec<f32> = all(pets.train()).chunks(4).map(|x| x[3].round()).collect();
+    let firsts: Vec<f32> = all_features(pets.train()).chunks(4).map(|x| x[3].round()).collect();
     assert_eq!(firsts, [3.0, 1.0, 2.0]);
     for part in ["train/ and test/", "2x2 pixels", "1 entry that is no JPEG, PNG or WebP"] {
         assert!(pets.source().contains(part), "`{part}` is not in: {}", pets.source());
@@ -87,7 +87,7 @@ fn a_folder_becomes_classes_and_examples_in_order() {
 
     let mut some = vec![7.0];
     pets.train().gather(&[2, 0, 2], &mut some).unwrap();
-    near(&some, &[[7.0].as_slice(), &[2.0; 4], &[3.0; 4], &[2.0; 4]].concat(), 1e-4);
+    assert_near(&some, &[[7.0].as_slice(), &[2.0; 4], &[3.0; 4], &[2.0; 4]].concat(), 1e-4);
     let error = pets.train().gather(&[0, 3], &mut some).unwrap_err();
     assert!(error.to_string().starts_with("example number = 3"), "{error}");
     assert_eq!(some.len(), 13);
@@ -110,7 +110,7 @@ fn parts_of_a_folder_behave_like_parts_in_memory() {
         let (a, b) = (cut(&lazy), cut(&loaded));
         for (a, b) in [(a.train(), b.train()), (a.test(), b.test())] {
             assert_eq!(a.labels(), b.labels());
-            near(&all(a), b.features_flat(), 1e-3);
+            assert_near(&all_features(a), b.features_flat(), 1e-3);
         }
         assert_eq!(a.origin(), lazy.origin());
     }
@@ -186,10 +186,10 @@ fn png_of_every_kind_is_read() {
         let root = tree(&[("train/a/0.png", image.clone()), ("train/b/0.png", image)]);
         let options = ImageOptions::size(1).scaled(0.0, 1.0 / 255.0);
         let read = data::image_folder(root.path(), &options).unwrap();
-        near(&all(read.train())[..3], &colour, 1e-3);
+        assert_near(&all_features(read.train())[..3], &colour, 1e-3);
         let grey = data::image_folder(root.path(), &options.grey()).unwrap();
         let [r, g, b] = colour;
-        near(&all(grey.train())[..1], &[0.299 * r + 0.587 * g + 0.114 * b], 1e-3);
+        assert_near(&all_features(grey.train())[..1], &[0.299 * r + 0.587 * g + 0.114 * b], 1e-3);
     }
 }
 
@@ -209,11 +209,11 @@ fn jpeg_and_webp_of_every_kind_are_read_whatever_the_ending() {
     ] {
         let root = tree(&[("train/a/0.jpeg", image.into()), ("train/b/0.png", image.into())]);
         let options = ImageOptions::size(8).scaled(0.0, 1.0 / 255.0);
-        let x = all(data::image_folder(root.path(), &options).unwrap().train());
+        let x = all_features(data::image_folder(root.path(), &options).unwrap().train());
         for channel in 0..3 {
             // Row 3; columns well inside the halves.
             let row = &x[channel * 64 + 24..][..8];
-            near(&[row[0], row[7]], &[red[channel], blue[channel]], 5.0);
+            assert_near(&[row[0], row[7]], &[red[channel], blue[channel]], 5.0);
         }
     }
 }
@@ -401,16 +401,16 @@ fn the_middle_is_cut_out_and_resized_by_a_triangular_filter() {
     let root = tree(&[("train/a/0.png", wide), ("train/b/0.png", tall)]);
     let read = |side| {
         let options = ImageOptions::size(side).grey().scaled(0.0, 1.0 / 255.0);
-        all(data::image_folder(root.path(), &options).unwrap().train())
+        all_features(data::image_folder(root.path(), &options).unwrap().train())
     };
     let same = read(4);
-    near(&same[..4], &[100.0, 200.0, 100.0, 200.0], 1e-3);
-    near(&same[16..], &[[100.0; 4], [200.0; 4], [100.0; 4], [200.0; 4]].concat(), 1e-3);
+    assert_near(&same[..4], &[100.0, 200.0, 100.0, 200.0], 1e-3);
+    assert_near(&same[16..], &[[100.0; 4], [200.0; 4], [100.0; 4], [200.0; 4]].concat(), 1e-3);
     // Halved: triangles over four columns with weights 1/8, 3/8, 3/8, 1/8, without those beyond the
     // edge, and rounded: 250 / 1.75 and 275 / 1.75.
-    near(&read(2)[..4], &[143.0, 157.0, 143.0, 157.0], 1e-3);
+    assert_near(&read(2)[..4], &[143.0, 157.0, 143.0, 157.0], 1e-3);
     // Doubled: linear interpolation.
-    near(&read(8)[3..6], &[175.0, 125.0, 125.0], 1e-3);
+    assert_near(&read(8)[3..6], &[175.0, 125.0, 125.0], 1e-3);
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn shard<N: AsRef<str>, B: AsRef<[u8]>>(members: &[(N, B)]) -> Vec<u8> {
 }
 
 /// Two samples of two classes.
-fn two() -> Vec<(&'static str, Vec<u8>)> {
+fn two_members() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("a.png", flat(10)),
         ("a.cls", b"0".to_vec()),
@@ -45,9 +45,9 @@ fn two() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 /// The two samples, and members that come after them.
-fn two_and<'a>(more: &[(&'a str, &[u8])]) -> Vec<u8> {
+fn two_members_and<'a>(more: &[(&'a str, &[u8])]) -> Vec<u8> {
     let more = more.iter().map(|(name, bytes)| (*name, bytes.to_vec()));
-    let all: Vec<(&'a str, Vec<u8>)> = two().into_iter().chain(more).collect();
+    let all: Vec<(&'a str, Vec<u8>)> = two_members().into_iter().chain(more).collect();
     shard(&all)
 }
 
@@ -56,7 +56,7 @@ fn two_and_raw(header: &mut Header, bytes: &[u8]) -> Vec<u8> {
     let mut builder = Builder::new(Vec::new());
     header.set_cksum();
     builder.append(header, bytes).unwrap();
-    for (name, bytes) in two() {
+    for (name, bytes) in two_members() {
         builder.append_data(&mut self::header(bytes.len() as u64), name, &bytes[..]).unwrap();
     }
     builder.into_inner().unwrap()
@@ -72,7 +72,7 @@ fn opened(bytes: &[u8]) -> Result<Dataset> {
     data::tar_shards(folder.path(), &options())
 }
 
-fn all(part: &data::Examples) -> Vec<f32> {
+fn all_features(part: &data::Examples) -> Vec<f32> {
     let mut x = Vec::new();
     part.gather(&(0..part.len() as u32).collect::<Vec<_>>(), &mut x).unwrap();
     x
@@ -119,8 +119,8 @@ fn shards_and_a_folder_of_the_same_images_share_their_ledger_and_their_features(
     // Shards by name, then images by position.
     let order = [4, 0, 2, 1, 3];
     let expected: Vec<f32> =
-        order.iter().flat_map(|&i| all(tree.train())[4 * i..][..4].to_vec()).collect();
-    assert_eq!(all(shards.train()), expected);
+        order.iter().flat_map(|&i| all_features(tree.train())[4 * i..][..4].to_vec()).collect();
+    assert_eq!(all_features(shards.train()), expected);
     assert_eq!(shards.train().labels(), [1, 0, 1, 0, 1]);
     for part in ["2 shards", "2x2 pixels", "4 members that are neither", ".split(0.8, 7)"] {
         assert!(shards.source().contains(part), "`{part}` is not in: {}", shards.source());
@@ -177,7 +177,7 @@ fn training_and_test_shards_are_found_by_folder_or_by_name() {
     refused(open(&["0.tar", "1.tar.gz"]), corrupt, &["1.tar.gz", "packed", "gunzip"]);
 
     // One shard by its path, with the classes beside it.
-    let files = folder(&[("s.tar", shard(&two())), ("classes.txt", b"x\ny\nz".to_vec())]);
+    let files = folder(&[("s.tar", shard(&two_members())), ("classes.txt", b"x\ny\nz".to_vec())]);
     let data = data::tar_shards(files.path().join("s.tar"), &options()).unwrap();
     assert_eq!((data.name(), data.train().len()), ("s", 2));
     assert_eq!(data.class_names(), ["x", "y", "z"]);
@@ -185,7 +185,7 @@ fn training_and_test_shards_are_found_by_folder_or_by_name() {
 
 #[test]
 fn a_shard_cut_short_anywhere_is_refused_and_never_read_in_part() {
-    let whole = two_and(&[("c.jpg", COLOUR), ("c.cls", b"1")]);
+    let whole = two_members_and(&[("c.jpg", COLOUR), ("c.cls", b"1")]);
     let origin = opened(&whole).unwrap().origin().to_owned();
     let end = whole.len() - whole.iter().rev().position(|&byte| byte != 0).unwrap();
     let end = end.next_multiple_of(512);
@@ -277,10 +277,18 @@ fn members_that_are_no_plain_files_are_refused() {
         ("huge", huge, &["truncated", "c.png"]),
         ("long header", long_header, &["truncated"]),
         ("long name", long_name, &["an extended header of 131,072 bytes"]),
-        ("nested", two_and(&[("c.tar", b"1")]), &["`c.tar` is an archive inside", "of their own"]),
-        ("nested, packed", two_and(&[("c.tar.gz", b"1")]), &["an archive inside"]),
-        ("packed", gzip(&shard(&two())), &["a compressed archive", "gunzip"]),
-        ("two archives", [shard(&two()), shard(&two())].concat(), &["bytes after the end"]),
+        (
+            "nested",
+            two_members_and(&[("c.tar", b"1")]),
+            &["`c.tar` is an archive inside", "of their own"],
+        ),
+        ("nested, packed", two_members_and(&[("c.tar.gz", b"1")]), &["an archive inside"]),
+        ("packed", gzip(&shard(&two_members())), &["a compressed archive", "gunzip"]),
+        (
+            "two archives",
+            [shard(&two_members()), shard(&two_members())].concat(),
+            &["bytes after the end"],
+        ),
         ("an image", COLOUR.to_vec(), &["not a tar archive"]),
     ];
     for (name, bytes, parts) in cases {
@@ -288,7 +296,7 @@ fn members_that_are_no_plain_files_are_refused() {
         refused(opened(&bytes), ErrorKind::CorruptData, parts);
     }
     // A damaged header is found by its checksum.
-    let mut damaged = shard(&two());
+    let mut damaged = shard(&two_members());
     damaged[1024 + 3] ^= 1;
     refused(opened(&damaged), ErrorKind::CorruptData, &["damaged one, from byte 1,024 on"]);
     assert!(opened(&kind(EntryType::Directory, "folder/")).is_ok());
@@ -296,7 +304,7 @@ fn members_that_are_no_plain_files_are_refused() {
 
 #[test]
 fn each_image_has_one_label_in_range() {
-    let with = |more: &[(&str, &[u8])]| opened(&two_and(more));
+    let with = |more: &[(&str, &[u8])]| opened(&two_members_and(more));
     let image = flat(3);
     let no_number = ["", "x", "-1", "1.0", "0x1", "65536", "99999999999999999999", "1 1"];
     for text in no_number {
@@ -317,7 +325,7 @@ fn each_image_has_one_label_in_range() {
     refused(with(&[("a.cls", b"0")]), corrupt, &["the key `a` has two labels"]);
     let damaged = with(&[("c.png", &image[..30]), ("c.cls", b"1")]);
     refused(damaged, corrupt, &["s.tar: c.png", "PNG", "sound JPEG"]);
-    refused(opened(&shard(&two()[..2])), corrupt, &["all labels are 0", "two classes"]);
+    refused(opened(&shard(&two_members()[..2])), corrupt, &["all labels are 0", "two classes"]);
     refused(
         opened(&shard::<&str, &[u8]>(&[])),
         ErrorKind::MissingData,
@@ -325,7 +333,7 @@ fn each_image_has_one_label_in_range() {
     );
 
     let named = |names: &[u8], test: u8| {
-        let root = folder(&[("classes.txt", names.to_vec()), ("train.tar", shard(&two()))]);
+        let root = folder(&[("classes.txt", names.to_vec()), ("train.tar", shard(&two_members()))]);
         let sample = shard(&[("t.png", flat(4)), ("t.cls", vec![b'0' + test])]);
         fs::write(root.path().join("test.tar"), sample).unwrap();
         data::tar_shards(root.path(), &options())
@@ -352,7 +360,7 @@ fn long_names_are_read() {
         builder.append_pax_extensions([xattr, ("path", name.as_bytes())]).unwrap();
         builder.append_data(&mut header(bytes.len() as u64), "short", &bytes[..]).unwrap();
     }
-    for (name, bytes) in two() {
+    for (name, bytes) in two_members() {
         builder.append_data(&mut header(bytes.len() as u64), name, &bytes[..]).unwrap();
     }
     let data = opened(&builder.into_inner().unwrap()).unwrap();
@@ -361,8 +369,8 @@ fn long_names_are_read() {
 
 #[test]
 fn a_shard_that_changes_after_it_was_opened_is_noticed() {
-    let files = folder(&[("s.tar", shard(&two()))]);
-    let (path, bytes) = (files.path().join("s.tar"), shard(&two()));
+    let files = folder(&[("s.tar", shard(&two_members()))]);
+    let (path, bytes) = (files.path().join("s.tar"), shard(&two_members()));
     let data = data::tar_shards(files.path(), &options()).unwrap();
     data.check_files().unwrap();
     let corrupt = ErrorKind::CorruptData;

@@ -41,14 +41,14 @@ fn objective(model: &Model) -> f64 {
     saliency.tensors().last().unwrap().values.iter().sum()
 }
 
-fn close(a: f64, b: f64) -> bool {
+fn is_close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-10 * a.abs().max(b.abs())
 }
 
 fn assert_close(a: &[f64], b: &[f64]) {
     assert_eq!(a.len(), b.len());
     for (i, (a, b)) in a.iter().zip(b).enumerate() {
-        assert!(close(*a, *b), "at {i}: {a} and {b}");
+        assert!(is_close(*a, *b), "at {i}: {a} and {b}");
     }
 }
 
@@ -104,12 +104,12 @@ fn scores_are_conserved_in_every_layer() {
     let saliency = Synflow::saliency(&model).unwrap();
     let all = objective(&model);
     for path in ["stem.0.weight", "6.weight", "8.weight"] {
-        assert!(close(sum(&saliency, path), all), "{path}");
+        assert!(is_close(sum(&saliency, path), all), "{path}");
     }
     // The flow through a residual block splits into body and shortcut.
     let body = sum(&saliency, "1.body.2.weight");
-    assert!(close(body, sum(&saliency, "1.body.4.weight")));
-    assert!(close(body + sum(&saliency, "1.shortcut.0.weight"), all));
+    assert!(is_close(body, sum(&saliency, "1.body.4.weight")));
+    assert!(is_close(body + sum(&saliency, "1.shortcut.0.weight"), all));
     let part = sum(&saliency, "2.body.0.weight");
     assert!(0.01 * all < part && part < 0.99 * all);
     assert_scores_are_decreases(&model);
@@ -130,7 +130,7 @@ fn scores_are_conserved_for_sequences() {
     let paths: Vec<&str> = saliency.tensors().iter().map(|t| t.path.as_str()).collect();
     assert_eq!(paths, ["0.weight", "3.weight", "5.weight"], "the LSTM is not scored");
     for path in paths {
-        assert!(close(sum(&saliency, path), objective(&model)), "{path}");
+        assert!(is_close(sum(&saliency, path), objective(&model)), "{path}");
     }
     assert_scores_are_decreases(&model);
 }

@@ -10,7 +10,7 @@ fn run_trajectory(settings: &DpSgd, model: &Model, data: &Dataset) -> Result<Run
 }
 
 /// How far the parameters of two runs are apart, relatively.
-fn apart(a: &Run, b: &Run) -> f64 {
+fn max_difference(a: &Run, b: &Run) -> f64 {
     let all = |run: &Run| -> Vec<f32> {
         run.model().network().values().into_iter().flat_map(|(_, v)| v).collect()
     };
@@ -26,10 +26,10 @@ fn copies_that_are_all_alike_change_nothing_and_random_ones_do() -> Result<()> {
     let settings = || DpSgd::new().noise_multiplier(1.0).clip(0.5).batch_size(40).steps(4).seed(3);
     let plain = run_trajectory(&settings(), &model, &data)?;
     let alike = run_trajectory(&settings().augment(Augment::new().copies(3)), &model, &data)?;
-    assert!(apart(&alike, &plain) < 1e-5, "{}", apart(&alike, &plain));
+    assert!(max_difference(&alike, &plain) < 1e-5, "{}", max_difference(&alike, &plain));
     let random = Augment::new().copies(3).flip().crop(2);
     let random = run_trajectory(&settings().augment(random), &model, &data)?;
-    assert!(apart(&random, &plain) > 1e-3, "{}", apart(&random, &plain));
+    assert!(max_difference(&random, &plain) > 1e-3, "{}", max_difference(&random, &plain));
     assert_eq!(random.epsilon(), plain.epsilon());
     Ok(())
 }

@@ -29,7 +29,7 @@ impl Line {
 }
 
 /// Computes the losses of one output of `p` against `q`, split between the two nearest multiples.
-fn one(p: &Mixture, q: &Mixture, sigma: f64, step: f64) -> Line {
+fn one_composition(p: &Mixture, q: &Mixture, sigma: f64, step: f64) -> Line {
     let density = |mixture: &Mixture, x: f64| -> f64 {
         mixture.iter().map(|&(w, at)| w * (-0.5 * ((x - at) / sigma).powi(2)).exp()).sum()
     };
@@ -63,7 +63,7 @@ pub(super) fn epsilon_between(
     step: f64,
 ) -> f64 {
     let mut sum = Line { first: 0, mass: vec![1.0], infinity: 0.0 };
-    let (mut power, mut left) = (one(p, q, sigma, step), steps);
+    let (mut power, mut left) = (one_composition(p, q, sigma, step), steps);
     while left > 0 {
         if left % 2 == 1 {
             sum = sum.plus(&power);

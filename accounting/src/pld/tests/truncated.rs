@@ -29,11 +29,11 @@ fn sum_mixtures(others: u64, q: f64, cap: u64) -> (Mixture, Mixture) {
         };
         with.extend([(p * (1.0 - kept), -used), (p * kept, 1.0 - beside)]);
     }
-    (merged(with), merged(without))
+    (without_zero_weights(with), without_zero_weights(without))
 }
 
 /// Merges components with equal centres.
-fn merged(mixture: Mixture) -> Mixture {
+fn without_zero_weights(mixture: Mixture) -> Mixture {
     let mut all = BTreeMap::<i64, f64>::new();
     mixture.into_iter().for_each(|(p, at)| *all.entry(at as i64).or_default() += p);
     all.into_iter().filter(|m| m.1 > 1e-25).map(|(at, p)| (p, at as f64)).collect()

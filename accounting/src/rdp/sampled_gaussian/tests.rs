@@ -2,7 +2,7 @@ use statrs::function::erf::erfc;
 
 use super::*;
 
-fn close(value: f64, expected: f64, relative: f64) -> bool {
+fn is_close(value: f64, expected: f64, relative: f64) -> bool {
     (value - expected).abs() <= relative * expected.abs()
 }
 
@@ -48,7 +48,7 @@ fn without_sampling_the_divergence_is_that_of_the_gaussian_mechanism() {
 fn order_two_has_a_closed_form() {
     for (q, sigma) in [(0.01, 1.0), (0.5, 0.7), (1e-6, 100.0), (0.999_999, 3.0)] {
         let expected = (q * q * f64::exp_m1(1.0 / (sigma * sigma))).ln_1p();
-        assert!(close(renyi_divergence(q, sigma, 2.0), expected, 1e-12), "q {q} sigma {sigma}");
+        assert!(is_close(renyi_divergence(q, sigma, 2.0), expected, 1e-12), "q {q} sigma {sigma}");
     }
 }
 
@@ -109,17 +109,20 @@ fn fractional_orders_agree_with_the_signed_two_series() {
     ] {
         let value = renyi_divergence(q, sigma, order);
         let series = two_series(q, sigma, order, true);
-        assert!(close(value, series, 1e-6), "q {q} sigma {sigma} order {order}: {value} {series}");
+        assert!(
+            is_close(value, series, 1e-6),
+            "q {q} sigma {sigma} order {order}: {value} {series}"
+        );
     }
 }
 
 #[test]
 fn dropping_the_signs_of_the_fractional_series_is_rejected() {
     let value = renyi_divergence(0.01, 0.5, 1.25);
-    assert!(close(value, 0.001_897_773_6, 1e-6), "{value}");
+    assert!(is_close(value, 0.001_897_773_6, 1e-6), "{value}");
     let unsigned = two_series(0.01, 0.5, 1.25, false);
-    assert!(close(unsigned, 0.002_201, 1e-3), "{unsigned}");
-    assert!(!close(value, unsigned, 0.1));
+    assert!(is_close(unsigned, 0.002_201, 1e-3), "{unsigned}");
+    assert!(!is_close(value, unsigned, 0.1));
     // Up to 61 % too much at q = 0.1, sigma = 2, order 1.05.
     let ratio = two_series(0.1, 2.0, 1.05, false) / renyi_divergence(0.1, 2.0, 1.05);
     assert!((1.55..1.67).contains(&ratio), "{ratio}");
@@ -136,7 +139,7 @@ fn the_minkowski_bound_is_an_upper_bound_and_tight_where_it_is_used() {
                 let bound = minkowski_bound(q, sigma, order);
                 assert!(bound >= value * (1.0 - 1e-10), "q {q} sigma {sigma} order {order}");
                 if minkowski_bound_is_tight(q, sigma, order) {
-                    assert!(close(bound, value, 1e-10), "q {q} sigma {sigma} order {order}");
+                    assert!(is_close(bound, value, 1e-10), "q {q} sigma {sigma} order {order}");
                 }
             }
         }
@@ -161,6 +164,6 @@ fn a_tiny_divergence_keeps_its_precision() {
     let (q, sigma) = (1e-6, 100.0);
     for order in [2.0, 2.5, 5.5, 10.0] {
         let leading = order / 2.0 * q * q * f64::exp_m1(1.0 / (sigma * sigma));
-        assert!(close(renyi_divergence(q, sigma, order), leading, 1e-5), "order {order}");
+        assert!(is_close(renyi_divergence(q, sigma, order), leading, 1e-5), "order {order}");
     }
 }

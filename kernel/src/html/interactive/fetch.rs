@@ -25,9 +25,9 @@ pub fn fetch(cache: &Path) -> Result<()> {
             .fix(format!("install Node.js, which contains npm; or {}", install_advice()))
     })?;
     eprintln!("downloading {names} with npm into {} (once)", cache.display());
-    let making = |e: std::io::Error| Error::io(format!("writing into {}", cache.display()), &e);
-    std::fs::create_dir_all(cache).map_err(making)?;
-    let folder = TempFolder::new(cache, "npm").map_err(making)?;
+    let io_error = |e: std::io::Error| Error::io(format!("writing into {}", cache.display()), &e);
+    std::fs::create_dir_all(cache).map_err(io_error)?;
+    let folder = TempFolder::new(cache, "npm").map_err(io_error)?;
     let packages = LIBRARIES.map(|library| format!("{}@{}", library.name, library.version));
     let output = Command::new(&npm)
         .args(["pack", "--ignore-scripts", "--silent", "--fetch-retries=1"])

@@ -100,9 +100,9 @@ impl Library {
         if path.extension().is_some_and(|ending| ending == "tgz") {
             let mut archive =
                 tar::Archive::new(flate2::read::GzDecoder::new(file).take(8 * MAX_FILE_BYTES));
-            let wanted = format!("package/build/{}.min.js", self.name);
+            let member = format!("package/build/{}.min.js", self.name);
             let mut entries = archive.entries().ok()?.filter_map(std::result::Result::ok);
-            let entry = entries.find(|e| e.path().is_ok_and(|p| p == Path::new(&wanted)))?;
+            let entry = entries.find(|e| e.path().is_ok_and(|p| p == Path::new(&member)))?;
             entry.take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
         } else {
             file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;

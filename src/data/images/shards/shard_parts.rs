@@ -117,7 +117,11 @@ fn nonempty_shards_in(folder: &Path) -> Result<Vec<PathBuf>> {
 /// Returns the shards in a folder, sorted by name.
 fn shards_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let files = scan::files(folder)?.into_iter();
-    files.filter_map(|path| is_shard_name(&path).map(|is| is.then_some(path)).transpose()).collect()
+    files
+        .filter_map(|path| {
+            is_shard_name(&path).map(|is_shard| is_shard.then_some(path)).transpose()
+        })
+        .collect()
 }
 
 /// Returns whether a file is a shard by its name.

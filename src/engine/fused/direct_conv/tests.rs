@@ -1,5 +1,5 @@
 use super::*;
-use crate::engine::fused::tests::{convolution as of, random};
+use crate::engine::fused::tests::{convolution, random};
 use crate::nn::Window;
 
 fn geometry(
@@ -59,13 +59,25 @@ fn convolutions_and_gradients_are_those_of_patches() {
         // Buffers hold what was in them before.
         let mut scratch = vec![f32::NAN; plan.padded_len()];
         let mut found = vec![f32::NAN; y.len()];
-        plan.convolve(of(&images, &kernel, &mut found, WriteMode::Overwrite, &mut scratch));
+        plan.convolve(convolution(
+            &images,
+            &kernel,
+            &mut found,
+            WriteMode::Overwrite,
+            &mut scratch,
+        ));
         assert_near(&found, &y);
-        plan.convolve(of(&images, &kernel, &mut found, WriteMode::Accumulate, &mut scratch));
+        plan.convolve(convolution(
+            &images,
+            &kernel,
+            &mut found,
+            WriteMode::Accumulate,
+            &mut scratch,
+        ));
         assert_near(&found, &y.iter().map(|y| 2.0 * y).collect::<Vec<_>>());
         let mut found = vec![f32::NAN; gw.len()];
         scratch.fill(f32::NAN);
-        plan.weight_gradient(of(
+        plan.weight_gradient(convolution(
             &images,
             &gradients,
             &mut found,
@@ -73,7 +85,7 @@ fn convolutions_and_gradients_are_those_of_patches() {
             &mut scratch,
         ));
         assert_near(&found, &gw);
-        plan.weight_gradient(of(
+        plan.weight_gradient(convolution(
             &images,
             &gradients,
             &mut found,
@@ -94,8 +106,14 @@ fn an_image_is_computed_as_if_it_were_alone() {
         let kernel = random(plan.geometry.patch_len() * plan.out, 2);
         let one = plan.geometry.positions() * plan.out;
         let (mut both, mut alone, mut scratch) = (vec![0.0; 2 * one], vec![0.0; one], Vec::new());
-        plan.convolve(of(&images, &kernel, &mut both, WriteMode::Overwrite, &mut scratch));
-        plan.convolve(of(&images[len..], &kernel, &mut alone, WriteMode::Overwrite, &mut scratch));
+        plan.convolve(convolution(&images, &kernel, &mut both, WriteMode::Overwrite, &mut scratch));
+        plan.convolve(convolution(
+            &images[len..],
+            &kernel,
+            &mut alone,
+            WriteMode::Overwrite,
+            &mut scratch,
+        ));
         assert!(alone.iter().all(|y| y.is_finite()));
         assert_eq!(alone, both[one..]);
     }

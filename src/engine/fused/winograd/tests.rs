@@ -1,5 +1,5 @@
 use super::*;
-use crate::engine::fused::tests::{convolution as of, random};
+use crate::engine::fused::tests::{convolution, random};
 use crate::nn::Window;
 
 struct Case {
@@ -84,22 +84,40 @@ fn convolutions_and_their_gradients_are_those_of_direct_sums() {
         let (mut filter, mut rotated, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
         plan.transform_filter(weight, &mut filter);
         let mut found = vec![f32::NAN; gradients.len()];
-        plan.convolve(of(images, &filter, &mut found, WriteMode::Overwrite, &mut scratch));
+        plan.convolve(convolution(images, &filter, &mut found, WriteMode::Overwrite, &mut scratch));
         assert_near(&found, &y);
-        plan.convolve(of(images, &filter, &mut found, WriteMode::Accumulate, &mut scratch));
+        plan.convolve(convolution(
+            images,
+            &filter,
+            &mut found,
+            WriteMode::Accumulate,
+            &mut scratch,
+        ));
         assert_near(&found, &y.iter().map(|y| 2.0 * y).collect::<Vec<_>>());
 
         let back = geometry(plan.output, plan.padding.map(|p| 2 - p), plan.out);
         let back = Winograd::new_if_supported(&back, plan.input).expect("as the convolution");
         back.rotate_filter(&filter, &mut rotated);
         let mut found = vec![f32::NAN; images.len()];
-        back.convolve(of(gradients, &rotated, &mut found, WriteMode::Overwrite, &mut scratch));
+        back.convolve(convolution(
+            gradients,
+            &rotated,
+            &mut found,
+            WriteMode::Overwrite,
+            &mut scratch,
+        ));
         assert_near(&found, &gx);
 
         let mut found = vec![f32::NAN; weight.len()];
-        plan.weight_gradient(of(images, gradients, &mut found, WriteMode::Overwrite, &mut scratch));
+        plan.weight_gradient(convolution(
+            images,
+            gradients,
+            &mut found,
+            WriteMode::Overwrite,
+            &mut scratch,
+        ));
         assert_near(&found, &gw);
-        plan.weight_gradient(of(
+        plan.weight_gradient(convolution(
             images,
             gradients,
             &mut found,
@@ -122,10 +140,10 @@ fn an_image_is_computed_as_if_it_were_alone() {
         // Whatever is in the others.
         images[..(n - 1) * len].fill(f32::NAN);
         let mut all = vec![0.0; gradients.len()];
-        plan.convolve(of(&images, &filter, &mut all, WriteMode::Overwrite, &mut scratch));
+        plan.convolve(convolution(&images, &filter, &mut all, WriteMode::Overwrite, &mut scratch));
         let last = all.len() / n * (n - 1);
         let mut alone = vec![0.0; all.len() - last];
-        plan.convolve(of(
+        plan.convolve(convolution(
             &images[(n - 1) * len..],
             &filter,
             &mut alone,

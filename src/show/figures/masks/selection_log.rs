@@ -153,8 +153,8 @@ fn row_height(rows: usize) -> f64 {
 }
 
 /// Returns the width of a column, in whole units, so that adjacent tiles leave no seam.
-fn column_width(room: f64, times: usize) -> f64 {
-    (room / times as f64).floor().clamp(1.0, 150.0)
+fn column_width(max_width: f64, times: usize) -> f64 {
+    (max_width / times as f64).floor().clamp(1.0, 150.0)
 }
 
 /// Returns the remark below the name of a tensor.

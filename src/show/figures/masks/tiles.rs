@@ -78,11 +78,11 @@ pub fn tiles<'a>(mask: &Mask, model: impl Into<Option<&'a Model>>) -> Result<Fig
             .key(level_colour(1), "kept, weight near zero")
             .key(level_colour(LEVELS), "kept, as large as the tensor's largest"),
     };
-    let (room, budget) = (panel_width(shown.len()), MAX_TILES / shown.len().max(1));
+    let (max_width, budget) = (panel_width(shown.len()), MAX_TILES / shown.len().max(1));
     let names = mask_tensor_names(mask);
     let panel = |&i: &usize| {
         let tensor = &mask.tensors()[i];
-        let laid = TileLayout::new(&tensor.shape, room, budget);
+        let laid = TileLayout::new(&tensor.shape, max_width, budget);
         TilePanel {
             head: PanelHead {
                 title: names[i].clone(),
@@ -134,7 +134,7 @@ struct TileLayout {
 }
 
 impl TileLayout {
-    fn new(shape: &[usize], room: f64, budget: usize) -> Self {
+    fn new(shape: &[usize], max_width: f64, budget: usize) -> Self {
         let rest = |from: usize| shape[from.min(shape.len())..].iter().product::<usize>();
         let ([first, second], each, gap, names) = match *shape {
             // At least one kernel must fit.
@@ -161,12 +161,12 @@ impl TileLayout {
             names,
         };
         let smallest = TILE_SIDES[TILE_SIDES.len() - 1];
-        let rooms = [room, room.min(MAX_PANEL_HEIGHT)];
+        let max_sizes = [max_width, max_width.min(MAX_PANEL_HEIGHT)];
         laid.side =
-            TILE_SIDES.into_iter().find(|&s| laid.fits(s, rooms, budget)).unwrap_or(smallest);
-        for (axis, room) in rooms.into_iter().enumerate() {
+            TILE_SIDES.into_iter().find(|&s| laid.fits(s, max_sizes, budget)).unwrap_or(smallest);
+        for (axis, max_size) in max_sizes.into_iter().enumerate() {
             let group = laid.group_size[axis] as f64 * laid.side + gap;
-            let most = ((room + gap) / group) as usize;
+            let most = ((max_size + gap) / group) as usize;
             laid.drawn[axis] = laid.drawn[axis].min(most).max(1);
         }
         while laid.tiles() > budget && laid.drawn != [1, 1] {

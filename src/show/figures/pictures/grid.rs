@@ -32,17 +32,17 @@ impl Drawing for PictureGrid {
 
     fn draw(&self, page: &mut FigureCard) -> f64 {
         let (tiles, columns) = (&self.tiles, self.columns.max(1));
-        let room = ((page.content_width() + GAP) / columns as f64 - GAP).floor();
+        let tile_width = ((page.content_width() + GAP) / columns as f64 - GAP).floor();
         let longest =
             |side: fn(&Bitmap) -> usize| tiles.iter().map(|tile| side(&tile.picture)).max();
         let (wide, high) = (longest(|p| p.width).unwrap_or(1), longest(|p| p.height).unwrap_or(1));
-        let factor = (room.min(80.0) / wide.max(high) as f64).floor().max(1.0);
+        let factor = (tile_width.min(80.0) / wide.max(high) as f64).floor().max(1.0);
         let lines = tiles.iter().map(|tile| tile.lines.len()).max().unwrap_or(0);
         let row = high as f64 * factor + lines as f64 * LINE + 2.0 * GAP;
         let top = page.top + 2.0;
         for (i, tile) in tiles.iter().enumerate() {
             let (r, c) = ((i / columns) as f64, (i % columns) as f64);
-            let middle = MARGIN + c * (room + GAP) + room / 2.0;
+            let middle = MARGIN + c * (tile_width + GAP) + tile_width / 2.0;
             let y = top + r * row;
             let half = tile.picture.width as f64 * factor / 2.0;
             let bottom = y + tile.picture.height as f64 * factor;
@@ -50,8 +50,12 @@ impl Drawing for PictureGrid {
             let area = Rect { left, top: y, right: left + 2.0 * half, bottom };
             page.scene.picture(area, tile.picture.clone());
             for (l, (text, colour)) in tile.lines.iter().enumerate() {
-                let text =
-                    font::truncate_to_width(&format::to_single_line(text), SMALL_SIZE, false, room);
+                let text = font::truncate_to_width(
+                    &format::to_single_line(text),
+                    SMALL_SIZE,
+                    false,
+                    tile_width,
+                );
                 let at = (middle, y + high as f64 * factor + 9.0 + l as f64 * LINE);
                 page.scene.text(at, text, text_style(SMALL_SIZE, false, *colour, Align::Middle));
             }

@@ -180,11 +180,11 @@ fn epsilon_chart(title: String, points: &[RunPoint], panel: Panel) -> Chart {
     let epsilons = points.iter().filter_map(|point| point.epsilon).filter(|e| *e > 0.0);
     let (low, high) = extent(epsilons).unwrap_or_default();
     // Room for markers at the ends.
-    let room = 0.03 * (high - low).max(0.1 * high);
+    let margin = 0.03 * (high - low).max(0.1 * high);
     if high > 10.0 * low {
         chart.x_range(low / 1.1, high * 1.1).x_log()
     } else {
-        chart.x_range((low - room).max(0.0), high + room)
+        chart.x_range((low - margin).max(0.0), high + margin)
     }
 }
 
