@@ -60,7 +60,7 @@ static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     own: &[SettingSpec::new("power", "Power of the mean", |method, text| {
         let value = text
             .parse()
-            .map_err(|_| Error::setting("power", text, "it is no number").fix("try 4"))?;
+            .map_err(|_| Error::setting("power", text, "not a number").fix("try 4"))?;
         match method.own_mut().downcast_mut::<PowerClipSettings>() {
             Some(own) => own.power = value,
             None => unreachable!("the table is that of this method"),
