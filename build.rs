@@ -3,7 +3,7 @@
 //! a file that the script depends on is no longer where it was.
 
 fn main() {
-    let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
-    println!("cargo:rerun-if-changed={here}/build.rs");
-    println!("cargo:rustc-env=EPSILAB_SOURCE_DIR={here}");
+    let manifest_dir = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    println!("cargo:rerun-if-changed={manifest_dir}/build.rs");
+    println!("cargo:rustc-env=EPSILAB_SOURCE_DIR={manifest_dir}");
 }

@@ -130,16 +130,17 @@ fn processor() -> String {
 /// The JSON of `epsilab bench` with these words.
 fn bench(words: &[&str]) -> Result<Value> {
     // This program is in a folder `deps` beside it.
-    let own = std::env::current_exe().map_err(|e| Error::io("finding this program", &e))?;
-    let program = own.ancestors().nth(2).unwrap_or(&own).join("epsilab");
+    let program_path =
+        std::env::current_exe().map_err(|e| Error::io("finding this program", &e))?;
+    let program = program_path.ancestors().nth(2).unwrap_or(&program_path).join("epsilab");
     let output = Command::new(&program).arg("bench").arg("--json").args(words).output();
     let output = output.map_err(|e| {
         Error::io(program.display().to_string(), &e)
             .fix("cargo build -p epsilab-kernel --bin epsilab")
     })?;
     serde_json::from_slice::<Value>(&output.stdout).map(|mut all| all[0].take()).map_err(|_| {
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Error::setting("epsilab bench", words.join(" "), said)
+        let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Error::setting("epsilab bench", words.join(" "), stderr)
     })
 }
 

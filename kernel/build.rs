@@ -14,9 +14,9 @@ fn ask(rustc: &str, args: &[&str]) -> String {
 }
 
 fn main() {
-    let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
-    println!("cargo:rerun-if-changed={here}/build.rs");
-    println!("cargo:rustc-env=EPSILAB_KERNEL_DIR={here}");
+    let manifest_dir = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    println!("cargo:rerun-if-changed={manifest_dir}/build.rs");
+    println!("cargo:rustc-env=EPSILAB_KERNEL_DIR={manifest_dir}");
     println!("cargo:rerun-if-env-changed=RUSTC");
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
     let identity = ask(&rustc, &["-vV"]);

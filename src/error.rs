@@ -100,10 +100,10 @@ impl Error {
         Self::new(ErrorKind::Setting, format!("{name} = {value}"), why)
     }
 
-    /// Creates an error of kind [`ErrorKind::Io`] for a failed operation; `doing` describes the
+    /// Creates an error of kind [`ErrorKind::Io`] for a failed operation; `action` describes the
     /// operation.
-    pub fn io(doing: impl Into<String>, source: &std::io::Error) -> Self {
-        let error = Self::new(ErrorKind::Io, doing, source.to_string());
+    pub fn io(action: impl Into<String>, source: &std::io::Error) -> Self {
+        let error = Self::new(ErrorKind::Io, action, source.to_string());
         let error = Self { source: Some(Arc::new(copy(source))), ..error };
         match source.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
@@ -180,10 +180,10 @@ impl std::error::Error for Error {
 impl From<privacy::Error> for Error {
     fn from(error: privacy::Error) -> Self {
         let source = std::error::Error::source(&error);
-        if let Some(own) = source.and_then(|source| source.downcast_ref::<Self>())
-            && own.to_string() == error.to_string()
+        if let Some(inner) = source.and_then(|source| source.downcast_ref::<Self>())
+            && inner.to_string() == error.to_string()
         {
-            return own.clone();
+            return inner.clone();
         }
         let kind = match error.kind() {
             privacy::ErrorKind::Setting => ErrorKind::Setting,
@@ -232,9 +232,9 @@ mod tests {
         assert_eq!(source.and_then(std::io::Error::raw_os_error), Some(28));
         assert_eq!(error.clone(), error);
         assert!(error.clone().fix("free space").source().is_some());
-        let own = std::io::Error::other("an end");
+        let io_error = std::io::Error::other("an end");
         assert_eq!(
-            Error::io("reading a", &own).source().map(|e| e.to_string()),
+            Error::io("reading a", &io_error).source().map(|e| e.to_string()),
             Some("an end".into())
         );
         assert!(Error::setting("a", 1, "b").source().is_none());
@@ -243,13 +243,13 @@ mod tests {
     #[test]
     fn the_error_of_a_book_comes_back_as_it_was() {
         let full = Error::io("writing a", &std::io::Error::from_raw_os_error(28));
-        let there = full.clone().into_book_error();
-        assert_eq!(there.kind(), privacy::ErrorKind::Book);
-        let back = Error::from(there.clone());
+        let book_error = full.clone().into_book_error();
+        assert_eq!(book_error.kind(), privacy::ErrorKind::Book);
+        let back = Error::from(book_error.clone());
         assert_eq!(back, full);
         assert!(back.source().is_some(), "with that of the operating system");
         // Advice that was given on the way is kept.
-        assert_eq!(Error::from(there.fix("another disk")).advice(), "another disk");
+        assert_eq!(Error::from(book_error.fix("another disk")).advice(), "another disk");
         let ledger = Error::new(ErrorKind::Ledger, "line 3", "changed").into_book_error();
         assert_eq!(Error::from(ledger).kind(), ErrorKind::Ledger);
     }

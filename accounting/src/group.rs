@@ -93,13 +93,13 @@ mod tests {
     }
 
     #[test]
-    fn it_grows_with_the_group_and_one_row_is_the_guarantee_itself() -> Result<()> {
+    fn group_epsilon_grows_with_the_group_and_equals_epsilon_for_one_row() -> Result<()> {
         let (events, delta) = ([Event::poisson(0.01, 1.5, 500)], Delta(1e-6));
         let headline = TightestAccountant::new();
         let single = headline.epsilon(&events, delta)?.epsilon;
-        let of = |rows| group_epsilon(&headline, &events, delta, rows);
-        assert_eq!(of(1)?, single);
-        let (two, five) = (of(2)?, of(5)?);
+        let epsilon_of = |rows| group_epsilon(&headline, &events, delta, rows);
+        assert_eq!(epsilon_of(1)?, single);
+        let (two, five) = (epsilon_of(2)?, epsilon_of(5)?);
         assert!(two > 2.0 * single && five > 2.5 * two, "{single} {two} {five}");
         // The delta of the group grows too: five times epsilon at the same delta is not enough.
         assert!(five > 5.0 * single * 1.1);

@@ -103,23 +103,23 @@ impl NoiseGrid {
                 None => samplers.push(vec![single]),
             }
         }
-        let is_approximated = samplers.iter().any(|own| own.len() > few);
+        let is_approximated = samplers.iter().any(|sampler| sampler.len() > few);
         let mut nodes = Self {
             node_releases: Vec::new(),
             node_ranges: HashMap::new(),
             is_approximated,
             neighbouring,
         };
-        for mut own in samplers {
-            own.sort_by(|a, b| a.noise_multiplier().total_cmp(&b.noise_multiplier()));
-            let (first, last) = (own[0], own[own.len() - 1]);
+        for mut sampler_releases in samplers {
+            sampler_releases.sort_by(|a, b| a.noise_multiplier().total_cmp(&b.noise_multiplier()));
+            let (first, last) = (sampler_releases[0], sampler_releases[sampler_releases.len() - 1]);
             let ends = (first.noise_multiplier(), last.noise_multiplier());
             let with_noise = |sigma| first.with_noise_multiplier(sigma);
             let start = nodes.node_releases.len();
             match first {
-                _ if own.len() <= few => nodes.node_releases.extend(own),
+                _ if sampler_releases.len() <= few => nodes.node_releases.extend(sampler_releases),
                 SingleRelease::Gaussian { .. } | SingleRelease::ShuffledEpoch { .. } => {
-                    nodes.node_releases.extend(own)
+                    nodes.node_releases.extend(sampler_releases)
                 }
                 _ if nodes.interpolates(&first) => {
                     nodes
@@ -140,11 +140,11 @@ impl NoiseGrid {
         let mut components: Vec<Component> = (0..self.node_releases.len()).map(empty).collect();
         for &(single, count) in releases {
             let Some(range) = self.node_ranges.get(&sampling_key(&single)) else { continue };
-            let (sigma, own) = (single.noise_multiplier(), &self.node_releases[range.clone()]);
-            let above = own.partition_point(|node| node.noise_multiplier() <= sigma);
+            let (sigma, nodes) = (single.noise_multiplier(), &self.node_releases[range.clone()]);
+            let above = nodes.partition_point(|node| node.noise_multiplier() <= sigma);
             let node = range.start + above.saturating_sub(1);
             let below = self.node_releases[node].noise_multiplier();
-            match own.get(above) {
+            match nodes.get(above) {
                 Some(above) if below < sigma => {
                     let share = if self.interpolates(&single) {
                         mixture_weight(below, sigma, above.noise_multiplier())

@@ -302,14 +302,15 @@ fn unusable(
         return Error::setting(name, text, why)
             .fix("use fewer steps or epochs, or a schedule with fewer changes");
     }
-    let place = format!("in epoch {} (step {step})", at.epoch);
+    let location = format!("in epoch {} (step {step})", at.epoch);
     let error = match NoiseMultiplier(stage.noise_multiplier).check() {
         Err(_) => {
-            let why = format!("the noise multiplier becomes {} {place}", stage.noise_multiplier);
+            let why = format!("the noise multiplier becomes {} {location}", stage.noise_multiplier);
             Error::setting("noise schedule", noise, why)
         }
         Ok(_) => {
-            let why = format!("the factor on the clip norm becomes {} {place}", stage.clip_scale);
+            let why =
+                format!("the factor on the clip norm becomes {} {location}", stage.clip_scale);
             Error::setting("clip schedule", clip, why)
         }
     };

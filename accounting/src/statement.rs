@@ -195,7 +195,7 @@ fn assumptions_and_exclusions(facts: &GuaranteeFacts) -> Vec<String> {
 
 /// Returns an accountant's name as a reader should see it: `PLD (privacy loss distribution)`.
 pub(crate) fn describe_accountant(name: &str) -> String {
-    let words = match name {
+    let description = match name {
         "pld" => "PLD (privacy loss distribution)",
         "rdp" => "RDP (Rényi differential privacy)",
         "gdp" => "GDP (Gaussian differential privacy), exact",
@@ -206,7 +206,7 @@ pub(crate) fn describe_accountant(name: &str) -> String {
         "headline" => "none needed, nothing was released",
         other => other,
     };
-    words.to_string()
+    description.to_string()
 }
 
 fn neighbours(relation: NeighbouringRelation) -> &'static str {

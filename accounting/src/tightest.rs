@@ -94,13 +94,13 @@ impl TightestAccountant {
         lists: &[Vec<Event>],
         delta: Delta,
     ) -> Result<Vec<PrivacyCost>> {
-        let Some((whole, shorter)) = lists.split_last() else { return Ok(Vec::new()) };
+        let Some((longest, shorter)) = lists.split_last() else { return Ok(Vec::new()) };
         // Without sampling the value has a closed form, as it may have before the first step.
         let alone = shorter.iter().take_while(|events| !has_subsampled_release(events));
         let mut spent: Vec<PrivacyCost> =
             alone.map(|events| self.epsilon(events, delta)).collect::<Result<_>>()?;
         spent.extend(self.prefix_upper_bounds(&shorter[spent.len()..], delta)?);
-        spent.push(self.epsilon(whole, delta)?);
+        spent.push(self.epsilon(longest, delta)?);
         for i in (1..spent.len()).rev() {
             if spent[i].epsilon < spent[i - 1].epsilon {
                 spent[i - 1] = PrivacyCost { lower_bound: None, ..spent[i].clone() };

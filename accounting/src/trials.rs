@@ -79,8 +79,8 @@ impl Trials {
         match (*self, *other) {
             (
                 Self::NegativeBinomial { mean, shape },
-                Self::NegativeBinomial { mean: other, shape: of },
-            ) => nearly_equal(mean, other) && nearly_equal(shape, of),
+                Self::NegativeBinomial { mean: other, shape: other_shape },
+            ) => nearly_equal(mean, other) && nearly_equal(shape, other_shape),
             (Self::Poisson { mean }, Self::Poisson { mean: other }) => nearly_equal(mean, other),
             _ => false,
         }
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_selects_nothing_is_refused() {
+    fn invalid_laws_of_trials_are_refused() {
         for wrong in [0.0, 1.0, -3.0, f64::NAN, f64::INFINITY] {
             assert!(Trials::geometric(wrong).check().is_err(), "{wrong}");
         }

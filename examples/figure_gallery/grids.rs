@@ -57,12 +57,12 @@ fn accuracy_over_epsilon() -> Result<()> {
     let mut points = Vec::new();
     for (series, more) in [("dp-sgd", 0.0), ("dp-ssgd", 0.012)] {
         for epsilon in [0.5, 1.0, 2.0, 4.0, 8.0] {
-            for (seed, by) in [-1.0, 0.2, 0.8].into_iter().enumerate() {
+            for (seed, deviation) in [-1.0, 0.2, 0.8].into_iter().enumerate() {
                 points.push(RunPoint {
                     series: series.into(),
                     epsilon: Some(epsilon),
                     target: Some(epsilon),
-                    accuracy: 0.95 - 0.1 / epsilon + more + 0.008 * by / epsilon.sqrt(),
+                    accuracy: 0.95 - 0.1 / epsilon + more + 0.008 * deviation / epsilon.sqrt(),
                     tooltip: format!("seed {seed}"),
                     coverage: Coverage::Public,
                 });

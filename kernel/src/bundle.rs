@@ -37,7 +37,7 @@ impl GlibcVersion {
         // Symbols of glibc 2.3.4 and the like: the third number does not matter.
         let version = Regex::new(r"(?-u)GLIBC_(\d+\.\d+)").expect("a valid pattern");
         let found = version.captures_iter(program);
-        found.filter_map(|of| std::str::from_utf8(&of[1]).ok()?.parse().ok()).max()
+        found.filter_map(|groups| std::str::from_utf8(&groups[1]).ok()?.parse().ok()).max()
     }
 }
 
@@ -46,7 +46,7 @@ impl FromStr for GlibcVersion {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let numbers = text.split_once('.').and_then(|(major, minor)| {
-            Some(Self(major.parse().ok()?, minor.parse().ok()?)).filter(|of| of.0 == 2)
+            Some(Self(major.parse().ok()?, minor.parse().ok()?)).filter(|version| version.0 == 2)
         });
         numbers.ok_or_else(|| "a version of glibc is two numbers, such as 2.28".into())
     }
@@ -68,8 +68,8 @@ pub fn bundle(args: &BundleArgs) -> Result<()> {
     // Found out before minutes of compiling.
     std::fs::create_dir_all(&args.dir)
         .map_err(|e| Error::io(format!("making {}", args.dir.display()), &e))?;
-    let here = program::glibc().and_then(|version| version.parse().ok());
-    let zig = of_zig(args.glibc, here).map(|glibc| glibc.to_string());
+    let local = program::glibc().and_then(|version| version.parse().ok());
+    let zig = zig_glibc(args.glibc, local).map(|glibc| glibc.to_string());
     if zig.is_some() {
         check_zigbuild()?;
     }
@@ -78,10 +78,10 @@ pub fn bundle(args: &BundleArgs) -> Result<()> {
     let program = std::fs::read(&compiled)
         .map_err(|e| Error::io(format!("reading {}", compiled.display()), &e))?;
     let needed = GlibcVersion::required_by(&program);
-    if let (Some(asked), Some(needed)) = (args.glibc, needed)
-        && needed > asked
+    if let (Some(requested), Some(needed)) = (args.glibc, needed)
+        && needed > requested
     {
-        let what = format!("--glibc {asked}: the program needs glibc {needed}");
+        let what = format!("--glibc {requested}: the program needs glibc {needed}");
         return Err(Error::new(
             ErrorKind::Notebook,
             what,
@@ -98,8 +98,8 @@ pub fn bundle(args: &BundleArgs) -> Result<()> {
 
 /// Returns the version of glibc that `zig` must link for: one that is older than that of this
 /// machine.
-fn of_zig(asked: Option<GlibcVersion>, here: Option<GlibcVersion>) -> Option<GlibcVersion> {
-    asked.filter(|asked| here.is_some_and(|here| *asked < here))
+fn zig_glibc(requested: Option<GlibcVersion>, local: Option<GlibcVersion>) -> Option<GlibcVersion> {
+    requested.filter(|requested| local.is_some_and(|local| *requested < local))
 }
 
 fn check_zigbuild() -> Result<()> {
@@ -151,14 +151,14 @@ fn readme_text(version: &str, cuda: bool, needed: Option<GlibcVersion>) -> Strin
 }
 
 /// Writes the files. The program is replaced by a rename, because nodes may be running the old one.
-fn write_bundle(dir: &Path, program: &[u8], about: &str) -> Result<()> {
+fn write_bundle(dir: &Path, program: &[u8], readme: &str) -> Result<()> {
     let io = |e: std::io::Error| Error::io(format!("writing into {}", dir.display()), &e);
     let new = tempfile::NamedTempFile::new_in(dir).map_err(io)?;
     std::fs::write(new.path(), program).map_err(io)?;
     let all = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(new.path(), all).map_err(io)?;
     new.persist(dir.join("epsilab")).map_err(|e| io(e.error))?;
-    std::fs::write(dir.join("README.txt"), about).map_err(io)?;
+    std::fs::write(dir.join("README.txt"), readme).map_err(io)?;
     for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
         let from = Path::new(epsilab::SOURCE_DIR).join(licence);
         std::fs::copy(from, dir.join(licence)).map_err(io)?;
@@ -181,18 +181,20 @@ mod tests {
         assert_eq!(needed("no version of GLIBC_\0"), None);
         if let Some(here) = program::glibc() {
             let here: GlibcVersion = here.parse().expect("two numbers");
-            let own = std::fs::read(std::env::current_exe().expect("path")).expect("read");
-            let needed = GlibcVersion::required_by(&own).expect("a program of this system");
+            let program = std::fs::read(std::env::current_exe().expect("path")).expect("read");
+            let needed = GlibcVersion::required_by(&program).expect("a program of this system");
             assert!(needed <= here, "{needed} {here}");
         }
     }
 
     #[test]
     fn zig_links_for_an_older_glibc() {
-        let zig = |asked: &str, here: &str| of_zig(asked.parse().ok(), here.parse().ok()).is_some();
+        let zig = |requested: &str, local: &str| {
+            zig_glibc(requested.parse().ok(), local.parse().ok()).is_some()
+        };
         assert!(zig("2.28", "2.36") && zig("2.9", "2.31"));
         assert!(!zig("2.36", "2.36") && !zig("2.100", "2.36"));
-        assert_eq!(of_zig(None, Some(GlibcVersion(2, 36))), None);
+        assert_eq!(zig_glibc(None, Some(GlibcVersion(2, 36))), None);
         for wrong in ["2", "two", "3.1", "2.28.1", "2.x", ""] {
             assert!(wrong.parse::<GlibcVersion>().is_err(), "{wrong}");
         }
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_does_not_run_is_an_error_with_what_it_said() {
+    fn a_program_that_does_not_run_here_is_refused() {
         let dir = tempfile::tempdir().expect("temp");
         let missing = query_version(&dir.path().join("none")).expect_err("no program").to_string();
         assert!(missing.contains("does not run here"), "{missing}");

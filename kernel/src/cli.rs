@@ -374,20 +374,20 @@ fn report_usage_error(error: &clap::Error, command: Option<&str>) -> ExitCode {
 
 /// Returns the error for a first word that is no command, if that is what the parser refused.
 /// Where a command is not required, the parser reports such a word as an unexpected argument.
-fn unknown_command_error(error: &clap::Error, typed: &str) -> Option<Error> {
-    let whole = build_command();
-    let mut known = whole.get_subcommands();
-    let is_word = typed.starts_with(|c: char| c.is_ascii_alphabetic());
+fn unknown_command_error(error: &clap::Error, name: &str) -> Option<Error> {
+    let root_command = build_command();
+    let mut known = root_command.get_subcommands();
+    let is_word = name.starts_with(|c: char| c.is_ascii_alphabetic());
     let is_unknown = matches!(
         error.kind(),
         clap::error::ErrorKind::UnknownArgument | clap::error::ErrorKind::InvalidSubcommand
     );
-    let is_first = is_unknown && is_word && known.all(|command| command.get_name() != typed);
-    let names = whole.get_subcommands().filter(|command| !command.is_hide_set());
-    let nearest = options::closest_match(typed, names.map(clap::Command::get_name));
+    let is_first = is_unknown && is_word && known.all(|command| command.get_name() != name);
+    let names = root_command.get_subcommands().filter(|command| !command.is_hide_set());
+    let nearest = options::closest_match(name, names.map(clap::Command::get_name));
     let help = format!("`{}` lists all commands", program::command("--help"));
     is_first.then(|| {
-        let what = format!("unknown command {typed}");
+        let what = format!("unknown command {name}");
         Error::new(ErrorKind::Setting, what, "`epsilab` has no such command").fix(match nearest {
             Some(nearest) => format!("did you mean `{nearest}`? {help}"),
             None => help,
@@ -473,14 +473,14 @@ mod tests {
 
     #[test]
     fn a_command_that_is_mistyped_is_named_with_the_nearest() {
-        let of = |args: &[&str]| {
+        let advice = |args: &[&str]| {
             let error = Cli::try_parse_from([&["epsilab"], args].concat()).unwrap_err();
             unknown_command_error(&error, args[0]).map(|error| format!("{error}"))
         };
-        assert!(of(&["reprot", "x"]).unwrap().contains("did you mean `report`?"));
-        assert!(!of(&["zzz"]).unwrap().contains("did you mean"));
-        assert_eq!(of(&["report", "--htlm"]), None);
-        assert_eq!(of(&["--htlm"]), None);
+        assert!(advice(&["reprot", "x"]).unwrap().contains("did you mean `report`?"));
+        assert!(!advice(&["zzz"]).unwrap().contains("did you mean"));
+        assert_eq!(advice(&["report", "--htlm"]), None);
+        assert_eq!(advice(&["--htlm"]), None);
     }
 
     #[cfg(feature = "notebook")]

@@ -6,10 +6,10 @@ use std::ops::Range;
 pub fn edited(code: &str, edits: impl IntoIterator<Item = (Range<usize>, String)>) -> String {
     let mut out = String::with_capacity(code.len());
     let mut copied = 0;
-    for (place, text) in edits {
-        out.push_str(&code[copied..place.start]);
+    for (range, text) in edits {
+        out.push_str(&code[copied..range.start]);
         out.push_str(&text);
-        copied = place.end;
+        copied = range.end;
     }
     out + &code[copied..]
 }

@@ -161,27 +161,28 @@ fn set_up(home: &Path) -> Result<PathBuf> {
     Ok(venv.join("bin/jupyter-lab"))
 }
 
-fn run_setup_step(mut command: Command, doing: &str, fix: &str) -> Result<()> {
+fn run_setup_step(mut command: Command, action: &str, fix: &str) -> Result<()> {
     // Neither PYTHONPATH nor pip settings for "user" installs may apply there.
     command.env_remove("PYTHONPATH").env_remove("PYTHONHOME").env("PIP_USER", "0");
-    let status = command.status().map_err(|e| Error::io(doing, &e).fix(fix))?;
+    let status = command.status().map_err(|e| Error::io(action, &e).fix(fix))?;
     if status.success() {
         return Ok(());
     }
     let why = format!("the command ended with {status}; its output is above");
-    Err(Error::new(ErrorKind::Notebook, format!("{doing} failed"), why).fix(fix))
+    Err(Error::new(ErrorKind::Notebook, format!("{action} failed"), why).fix(fix))
 }
 
 /// Returns the nearest folder `notebooks` above the current folder, else that of the clone, else
 /// the current folder.
 fn notebooks_dir() -> Result<PathBuf> {
-    let here = std::env::current_dir().map_err(|e| Error::io("finding the current folder", &e))?;
+    let current_dir =
+        std::env::current_dir().map_err(|e| Error::io("finding the current folder", &e))?;
     let clone = (Origin::of_this_binary() == Origin::Clone).then(notebooks::source_dir);
-    let above = here.ancestors().map(|dir| dir.join("notebooks"));
+    let above = current_dir.ancestors().map(|dir| dir.join("notebooks"));
     let found = above.chain(clone).find(|dir| dir.is_dir());
     Ok(found.unwrap_or_else(|| {
         eprintln!("`{} notebooks` writes the notebooks of the course here", program::name());
-        here.clone()
+        current_dir.clone()
     }))
 }
 

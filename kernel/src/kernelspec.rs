@@ -195,9 +195,9 @@ fn data_dirs() -> Vec<PathBuf> {
         found.extend(std::env::split_paths(&paths).filter(|p| p.is_absolute()));
     }
     found.extend(user_data_dir().ok());
-    let own =
+    let own_prefix =
         crate::jupyter::environment_dir().into_iter().flat_map(|home| [home.join("venv"), home]);
-    found.extend(prefixes().chain(own).map(|prefix| prefix.join("share/jupyter")));
+    found.extend(prefixes().chain(own_prefix).map(|prefix| prefix.join("share/jupyter")));
     found.extend(dirs::system_data_dirs());
     found
 }

@@ -105,8 +105,8 @@ pub mod cell_process {
 
     fn send_sync_request(stream: &mut BufReader<UnixStream>) -> std::io::Result<()> {
         stream.get_mut().write_all(b"{\"kind\":\"sync\"}\n")?;
-        let mut answer = String::new();
-        match stream.read_line(&mut answer)? {
+        let mut reply = String::new();
+        match stream.read_line(&mut reply)? {
             0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
             _ => Ok(()),
         }
@@ -117,11 +117,11 @@ pub mod cell_process {
         let thread = std::thread::current();
         let thread = thread.name().unwrap_or("<unnamed>");
         let message = info.payload_as_str().unwrap_or("Box<dyn Any>");
-        let place = info.location().map_or("an unknown place".into(), ToString::to_string);
-        let is_elsewhere = info.location().is_some_and(|place| place.file() != CELL_SOURCE);
+        let location = info.location().map_or("an unknown place".into(), ToString::to_string);
+        let is_elsewhere = info.location().is_some_and(|location| location.file() != CELL_SOURCE);
         let (at, inside) = match is_elsewhere.then(find_cell_frame).flatten() {
-            Some(line) => (line, format!("  panicked in {place}\n")),
-            None => (place, String::new()),
+            Some(line) => (line, format!("  panicked in {location}\n")),
+            None => (location, String::new()),
         };
         let text = format!("\nthread '{thread}' panicked at {at}:\n{message}\n{inside}");
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
@@ -166,8 +166,8 @@ pub mod cell_process {
     /// library have line tables.
     fn parse_cell_frame(backtrace: &str) -> Option<String> {
         let places = backtrace.lines().filter_map(|line| line.trim_start().strip_prefix("at "));
-        let mut outside_std = places.filter(|place| !place.contains("/library/"));
-        outside_std.find_map(|place| Some(place[place.find(CELL_SOURCE)?..].to_owned()))
+        let mut outside_std = places.filter(|location| !location.contains("/library/"));
+        outside_std.find_map(|location| Some(location[location.find(CELL_SOURCE)?..].to_owned()))
     }
 
     /// Text of a value that is shown in `Debug` form.
@@ -226,10 +226,10 @@ pub mod cell_process {
                 }
             }
         )+};
-        (generic $([$($part:ident),*] $of:ty),+) => {
-            $(impl<$($part: ::std::fmt::Debug),*> EpsilabPlain for $of {})+
+        (generic $([$($part:ident),*] $type:ty),+) => {
+            $(impl<$($part: ::std::fmt::Debug),*> EpsilabPlain for $type {})+
         };
-        ($($of:ty),+) => { $(impl EpsilabPlain for $of {})+ };
+        ($($type:ty),+) => { $(impl EpsilabPlain for $type {})+ };
     }
 
     /// Sizes of variables, for the command `:vars`.

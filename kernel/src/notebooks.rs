@@ -70,18 +70,18 @@ fn copy(from: &Path, dir: &Path) -> Result<()> {
 
 /// Copies the pages that the notebooks link to, with their pictures. Files that exist are kept.
 fn copy_pages(from: &Path, to: &Path) -> Result<()> {
-    let doing = |e: &std::io::Error| Error::io(format!("writing {}", to.display()), e);
+    let write_error = |e: &std::io::Error| Error::io(format!("writing {}", to.display()), e);
     for entry in std::fs::read_dir(from).into_iter().flatten().flatten() {
-        let (path, there) = (entry.path(), to.join(entry.file_name()));
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
         if path.is_dir() {
-            copy_pages(&path, &there)?;
+            copy_pages(&path, &target)?;
         } else if path
             .extension()
             .is_some_and(|ending| PAGE_EXTENSIONS.iter().any(|page| ending == *page))
         {
-            std::fs::create_dir_all(to).map_err(|e| doing(&e))?;
-            let page = std::fs::read(&path).map_err(|e| doing(&e))?;
-            write_if_absent(&there, &page)?;
+            std::fs::create_dir_all(to).map_err(|e| write_error(&e))?;
+            let page = std::fs::read(&path).map_err(|e| write_error(&e))?;
+            write_if_absent(&target, &page)?;
         }
     }
     Ok(())

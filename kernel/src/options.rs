@@ -44,8 +44,8 @@ pub const MODELS: [(&str, ModelConstructor); 14] = [
     ("de_wide_resnet_28_10", |data, with| build_with(de_wide_resnet(data, 28, 10), with)),
     ("de_wide_resnet_40_4", |data, with| build_with(de_wide_resnet(data, 40, 4), with)),
     (TEXT_MODEL, |data, with| {
-        let words = data.vocabulary().map_or(0, data::Vocabulary::len);
-        build_with(models::bilstm(data, words, 64, 64), with)
+        let vocabulary = data.vocabulary().map_or(0, data::Vocabulary::len);
+        build_with(models::bilstm(data, vocabulary, 64, 64), with)
     }),
     ("mlp", |data, with| build_with(models::mlp(data, &[64]), with)),
     ("linear", |data, with| build_with(models::linear(data), with)),
@@ -92,12 +92,12 @@ pub fn suggest_names(name: &str, known: &[&str]) -> String {
 
 /// Returns the known name that is most similar to what was typed, if it is similar enough to be
 /// meant.
-pub fn closest_match<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let typed = typed.to_lowercase();
+pub fn closest_match<'a>(input: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let input = input.to_lowercase();
     // Of short names, one wrong letter is a large part.
-    let likeness = |name| match strsim::damerau_levenshtein(&typed, name) {
+    let likeness = |name| match strsim::damerau_levenshtein(&input, name) {
         0 | 1 => 1.0,
-        _ => strsim::jaro_winkler(&typed, name),
+        _ => strsim::jaro_winkler(&input, name),
     };
     let best = known.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
     (likeness(best) > 0.8).then_some(best)
@@ -173,9 +173,9 @@ pub fn non_negative_count<N: TryFrom<i64>>(option: &str, value: Option<i64>) -> 
 /// # Errors
 /// Kind `Model` if the model does not fit the data.
 pub fn build_model(
-    (name, make): (&str, ModelConstructor),
+    (name, constructor): (&str, ModelConstructor),
     data: &Dataset,
-    with: ModelOptions,
+    options: ModelOptions,
 ) -> Result<Model> {
     let texts = data.vocabulary().is_some();
     if texts != (name == TEXT_MODEL) {
@@ -187,7 +187,7 @@ pub fn build_model(
         };
         return Err(Error::new(ErrorKind::Model, what, why).fix(fix));
     }
-    make(data, with)
+    constructor(data, options)
 }
 
 fn build_with<F: ModelFamily>(
@@ -218,9 +218,10 @@ mod tests {
 
     #[test]
     fn the_nearest_name_is_suggested_if_it_is_similar() {
-        let of = |typed| closest_match(typed, ["mlp", "linear", "resnet18", "dp-sgd"].into_iter());
-        assert_eq!((of("mpl"), of("Resnet-18")), (Some("mlp"), Some("resnet18")));
-        assert_eq!((of("dp-sdg"), of("vgg")), (Some("dp-sgd"), None));
+        let nearest =
+            |typed| closest_match(typed, ["mlp", "linear", "resnet18", "dp-sgd"].into_iter());
+        assert_eq!((nearest("mpl"), nearest("Resnet-18")), (Some("mlp"), Some("resnet18")));
+        assert_eq!((nearest("dp-sdg"), nearest("vgg")), (Some("dp-sgd"), None));
         assert!(suggest_names("mpl", &["mlp"]).starts_with("did you mean mlp? Or choose from mlp"));
     }
 
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn names_nobody_knows_are_refused_with_those_there_are() {
+    fn unknown_names_are_refused_with_the_known_ones() {
         let refused =
             |name: &str| lookup("--data", name, &DATASETS).unwrap_err().advice().to_owned();
         assert!(refused("glyph").contains("glyphs, patterns"));

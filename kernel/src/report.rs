@@ -52,37 +52,39 @@ pub fn report(args: &ReportArgs) -> Result<()> {
 }
 
 /// Returns the reports, each with the suffix of its file's name where there are several.
-fn load_reports(of: &str) -> Result<Vec<(String, Report)>> {
-    let path = Path::new(of);
+fn load_reports(name: &str) -> Result<Vec<(String, Report)>> {
+    let path = Path::new(name);
     let plan = match (path.is_dir(), path.is_file()) {
         (true, _) => path.join(PLAN_FILE),
         (_, true) => path.to_owned(),
         _ => {
             let runs = lab::runs()?;
-            return runs.report(of).map(|report| vec![(String::new(), report)]).map_err(|error| {
-                if error.kind() != ErrorKind::MissingData {
-                    return error;
-                }
-                let why = if of.contains(['/', '.']) {
-                    "there is no such file or folder"
-                } else {
-                    "neither a label nor the beginning of exactly one stored run's name"
-                };
-                Error::new(ErrorKind::MissingData, of, why).fix(format!(
+            return runs.report(name).map(|report| vec![(String::new(), report)]).map_err(
+                |error| {
+                    if error.kind() != ErrorKind::MissingData {
+                        return error;
+                    }
+                    let why = if name.contains(['/', '.']) {
+                        "there is no such file or folder"
+                    } else {
+                        "neither a label nor the beginning of exactly one stored run's name"
+                    };
+                    Error::new(ErrorKind::MissingData, name, why).fix(format!(
                     "`{}` lists the names; a grid is named by the folder of `grid --out`, or by \
                      its plan",
                     program::command("runs")
                 ))
-            });
+                },
+            );
         }
     };
     if path.is_dir() && !plan.is_file() {
         let why = format!("a folder of a grid contains {}", PLAN_FILE);
-        return Err(Error::new(ErrorKind::MissingData, format!("the folder {of}"), why)
+        return Err(Error::new(ErrorKind::MissingData, format!("the folder {name}"), why)
             .fix("name the folder of `grid --out`, or the name of a run"));
     }
     let (plan, results) = grid::stored(&plan)?;
-    let words = format!(
+    let instructions = format!(
         "{}Save this plan as plan.json and run this command. Its runs have the seeds 0, 1, …, so \
          on the CPU and the same data their results are identical bit for bit.",
         program::how_to_get()
@@ -99,7 +101,7 @@ fn load_reports(of: &str) -> Result<Vec<(String, Report)>> {
         _ => format!("{}_{}", names[at], at + 1),
     };
     let report = |(at, result): (usize, &GridResult)| {
-        let report = result.report()?.repeated_by(&words, command.clone(), plan.to_file()?);
+        let report = result.report()?.repeated_by(&instructions, command.clone(), plan.to_file()?);
         Ok((suffix(at), report))
     };
     results.iter().enumerate().map(report).collect()
@@ -150,8 +152,8 @@ mod tests {
 
     fn args(out: &str, formats: [bool; 3]) -> ReportArgs {
         let [html, markdown, latex] = formats;
-        let (of, out, covered) = ("3f09".to_owned(), out.into(), false);
-        ReportArgs { source: of, html, markdown, latex, out, covered }
+        let (source, out, covered) = ("3f09".to_owned(), out.into(), false);
+        ReportArgs { source, html, markdown, latex, out, covered }
     }
 
     #[test]

@@ -27,16 +27,16 @@ pub fn check(args: &JupyterArgs, prefixes: &[PathBuf]) -> Result<()> {
 }
 
 fn refusal(args: &JupyterArgs) -> Error {
-    let mut words = vec![program::name().into_owned()];
-    words.extend(args.no_browser.then(|| "--no-browser".to_owned()));
-    words.push("--".to_owned());
-    words.extend(args.jupyter_args.iter().cloned());
-    words.push("--allow-root".to_owned());
+    let mut arguments = vec![program::name().into_owned()];
+    arguments.extend(args.no_browser.then(|| "--no-browser".to_owned()));
+    arguments.push("--".to_owned());
+    arguments.extend(args.jupyter_args.iter().cloned());
+    arguments.push("--allow-root".to_owned());
     let why = "JupyterLab refuses to run as root by default, because anyone who can open its page \
                could then do anything on this machine";
     Error::new(ErrorKind::Notebook, "JupyterLab as root", why).fix(format!(
         "allow it, in a container for example: `{}`; or run it as another user",
-        words.join(" ")
+        arguments.join(" ")
     ))
 }
 
@@ -51,10 +51,10 @@ fn is_allowed(arguments: &[String], variables: &[String], folders: &[PathBuf]) -
 
 /// Returns Jupyter's folders with settings.
 fn folders(prefixes: &[PathBuf]) -> Vec<PathBuf> {
-    let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let mut folders: Vec<PathBuf> =
-        of("JUPYTER_CONFIG_PATH").iter().flat_map(std::env::split_paths).collect();
-    folders.extend(of("JUPYTER_CONFIG_DIR").map(PathBuf::from));
+        variable("JUPYTER_CONFIG_PATH").iter().flat_map(std::env::split_paths).collect();
+    folders.extend(variable("JUPYTER_CONFIG_DIR").map(PathBuf::from));
     folders.extend(dirs::config_dir().map(|dir| dir.join("jupyter")));
     if let Some(home) = dirs::home_dir() {
         folders.extend([home.join(".jupyter"), home.join(".local/etc/jupyter")]);
@@ -95,13 +95,19 @@ mod tests {
 
     #[test]
     fn root_is_allowed_by_an_argument_or_a_variable() {
-        let by = |arguments: &[&str], variables: &[&str]| {
+        let is_allowed_by = |arguments: &[&str], variables: &[&str]| {
             is_allowed(&words(arguments), &words(variables), &[])
         };
-        assert!(!by(&[], &["PATH", "HOME"]) && !by(&["--port", "9999", "--no-root"], &[]));
-        assert!(by(&["--port", "9999", "--allow-root"], &[]));
-        assert!(by(&["--ServerApp.allow_root=True"], &[]) && by(&["--config=mine.py"], &[]));
-        assert!(by(&[], &["JUPYTER_SERVER__ServerApp__allow_root"]));
+        assert!(
+            !is_allowed_by(&[], &["PATH", "HOME"])
+                && !is_allowed_by(&["--port", "9999", "--no-root"], &[])
+        );
+        assert!(is_allowed_by(&["--port", "9999", "--allow-root"], &[]));
+        assert!(
+            is_allowed_by(&["--ServerApp.allow_root=True"], &[])
+                && is_allowed_by(&["--config=mine.py"], &[])
+        );
+        assert!(is_allowed_by(&[], &["JUPYTER_SERVER__ServerApp__allow_root"]));
     }
 
     #[test]
@@ -128,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_refusal_says_what_to_type() {
+    fn the_refusal_has_the_command_to_type() {
         let args = JupyterArgs { no_browser: true, jupyter_args: words(&["--port", "9999"]) };
         let command = program::command("--no-browser -- --port 9999 --allow-root");
         assert!(refusal(&args).advice().contains(&format!("`{command}`")));

@@ -46,8 +46,8 @@ impl TempFolder {
 
 fn remove_abandoned(base: &Path) {
     for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
-        let ours = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
-        if !ours || !is_own_folder(&entry) {
+        let has_prefix = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
+        if !has_prefix || !is_own_folder(&entry) {
             continue;
         }
         // Without this file it is another folder, or not complete yet.
@@ -102,7 +102,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_is_no_file_is_never_opened() {
+    fn lock_files_that_are_pipes_or_links_are_not_opened() {
         let base = tempfile::tempdir().expect("temp");
         for name in ["epsilab-fifo", "epsilab-link"] {
             std::fs::create_dir(base.path().join(name)).expect("made");

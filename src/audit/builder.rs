@@ -91,12 +91,12 @@ impl Audit {
     /// the release of a mask by DP-SNIP is audited by
     /// [`by_name`](super::by_name) as `dp-snip`.
     pub fn for_plan(plan: &Plan) -> Self {
-        let own = plan.clone();
+        let plan_copy = plan.clone();
         Self {
             name: plan.method().to_owned(),
             plan: plan.clone(),
             audited: AuditedRelease::TrainingSteps,
-            mechanism: Arc::new(move |seed| own.mechanism(seed)),
+            mechanism: Arc::new(move |seed| plan_copy.mechanism(seed)),
             is_plan_mechanism: true,
             observes_selections: plan.sparsity().is_some(),
             trials: 20_000,
@@ -126,10 +126,10 @@ impl Audit {
     /// function makes the mechanism of one trial, given the seed of its noise.
     pub fn with_mechanism(
         self,
-        make: impl Fn([u8; 32]) -> Result<Box<dyn Mechanism>> + Send + Sync + 'static,
+        factory: impl Fn([u8; 32]) -> Result<Box<dyn Mechanism>> + Send + Sync + 'static,
     ) -> Self {
         Self {
-            mechanism: Arc::new(make),
+            mechanism: Arc::new(factory),
             is_plan_mechanism: false,
             observes_selections: true,
             ..self
@@ -168,10 +168,10 @@ impl Audit {
         Self { seed, ..self }
     }
 
-    /// Calls `hear` with the number of finished trials and of all trials of both worlds, from any
-    /// thread.
-    pub fn on_progress(self, hear: impl Fn(usize, usize) + Send + Sync + 'static) -> Self {
-        Self { on_trial: Some(Arc::new(hear)), ..self }
+    /// Calls `callback` with the number of finished trials and of all trials of both worlds, from
+    /// any thread.
+    pub fn on_progress(self, callback: impl Fn(usize, usize) + Send + Sync + 'static) -> Self {
+        Self { on_trial: Some(Arc::new(callback)), ..self }
     }
 
     /// Plays all trials and evaluates them.

@@ -190,11 +190,12 @@ impl fmt::Display for AuditReport {
         )?;
         match self.verdict {
             Verdict::Refuted => {
-                let by: Vec<String> = self.refuted_by.iter().map(Statistic::to_string).collect();
+                let statistics: Vec<String> =
+                    self.refuted_by.iter().map(Statistic::to_string).collect();
                 write!(
                     f,
                     "Refuted by {}: the attack succeeds more often than {more_than}.",
-                    by.join(" and by ")
+                    statistics.join(" and by ")
                 )
             }
             Verdict::Consistent => write!(

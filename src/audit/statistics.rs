@@ -173,17 +173,17 @@ impl WorldValues<'_> {
                 (Attack { sign, threshold }, ErrorRates::from_counts(counts, trials, alpha))
             }));
         }
-        let by = |score: &dyn Fn(&ErrorRates) -> f64| {
+        let best_by = |score: &dyn Fn(&ErrorRates) -> f64| {
             let best = all.iter().max_by(|(_, a), (_, b)| score(a).total_cmp(&score(b)));
             best.map_or(Attack { sign: 1.0, threshold: 0.0 }, |(attack, _)| *attack)
         };
         let refuting = all.iter().any(|(_, rates)| rates.excess(claim) > 0.0);
         let first = if refuting {
-            by(&|rates| rates.excess(claim))
+            best_by(&|rates| rates.excess(claim))
         } else {
-            by(&|rates| rates.advantage())
+            best_by(&|rates| rates.advantage())
         };
-        [first, by(&|rates| rates.epsilon_lower_bound(delta))]
+        [first, best_by(&|rates| rates.epsilon_lower_bound(delta))]
     }
 }
 

@@ -131,17 +131,17 @@ const UNCLIPPED: f64 = 1e9;
 const fn method(
     name: &'static str,
     summary: &'static str,
-    make: fn(&Settings) -> Result<Audit>,
+    build: fn(&Settings) -> Result<Audit>,
 ) -> AuditTarget {
-    AuditTarget { name, summary, is_control: false, steps: 1, make: Make::Variant(make) }
+    AuditTarget { name, summary, is_control: false, steps: 1, make: Make::Variant(build) }
 }
 
 const fn control(
     name: &'static str,
     summary: &'static str,
-    make: fn(&Settings) -> Result<Audit>,
+    build: fn(&Settings) -> Result<Audit>,
 ) -> AuditTarget {
-    AuditTarget { name, summary, is_control: true, steps: 1, make: Make::Variant(make) }
+    AuditTarget { name, summary, is_control: true, steps: 1, make: Make::Variant(build) }
 }
 
 /// Steps of a trial whose noise or clip norm changes.

@@ -52,10 +52,10 @@ fn auto_dp_sgd_is_refuted_by_its_direction_and_by_the_scale_of_its_noise() {
         assert!(by_scale || canary_norm < 10.0, "{report}");
         assert!(report.claimed_epsilon.is_none() && report.why.is_some(), "{report}");
         assert!((report.compared_epsilon - 4.3772).abs() < 1e-3, "{report}");
-        let said = report.to_string();
-        assert!(said.contains("Refuted by projection") && !said.contains("the claim"), "{said}");
-        assert!(said.contains("more often than clipped steps of the same noise allow"), "{said}");
-        assert_eq!(said.contains("and by residual norm"), by_scale, "{said}");
+        let text = report.to_string();
+        assert!(text.contains("Refuted by projection") && !text.contains("the claim"), "{text}");
+        assert!(text.contains("more often than clipped steps of the same noise allow"), "{text}");
+        assert_eq!(text.contains("and by residual norm"), by_scale, "{text}");
     }
 }
 
@@ -88,8 +88,8 @@ fn noise_a_fifth_too_small_is_refuted_although_the_bound_on_epsilon_is_below_the
     assert!(report.lower_bound < report.compared_epsilon, "{report}");
     assert!(!report.is_proved, "no proof covers a mechanism of one's own");
     assert_eq!(report.refuted_by, [Statistic::Projection]);
-    let said = report.to_string();
-    assert!(said.contains("Refuted by projection: ") && said.contains("with this claim"), "{said}");
+    let text = report.to_string();
+    assert!(text.contains("Refuted by projection: ") && text.contains("with this claim"), "{text}");
 }
 
 #[test]

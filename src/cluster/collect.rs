@@ -26,10 +26,10 @@ impl ClusterSession<'_> {
     pub(super) fn collect(&self) -> Result<GridResult> {
         let status = self.status()?;
         self.close()?;
-        let words: HashMap<&str, &RunStatus> =
+        let status_of_run: HashMap<&str, &RunStatus> =
             status.runs.iter().map(|(id, status)| (id.as_str(), status)).collect();
         let missing = |id: &str| {
-            let why = match words.get(id) {
+            let why = match status_of_run.get(id) {
                 Some(RunStatus::Failed(why)) => why.replace('\n', " "),
                 Some(RunStatus::Running) => "still running".to_owned(),
                 Some(RunStatus::Waiting) => "waiting in the queue".to_owned(),
@@ -87,7 +87,7 @@ impl ClusterSession<'_> {
     fn set_aside<'a>(
         &self,
         folders: Vec<std::path::PathBuf>,
-        books: &LedgerCache<'_>,
+        ledgers: &LedgerCache<'_>,
         tickets: impl Iterator<Item = &'a Ticket>,
     ) -> Result<Vec<Entry>> {
         let tickets: HashMap<&str, &Ticket> =
@@ -96,7 +96,7 @@ impl ClusterSession<'_> {
         for folder in folders {
             let Some((attempt, name)) = parse_conflict_path(&folder) else { continue };
             let Some(ticket) = tickets.get(attempt.as_str()) else { continue };
-            if books.account().charge_of(&name).is_none() {
+            if ledgers.account().charge_of(&name).is_none() {
                 let event = ticket.plan.event();
                 let note = "trained a second time with different bits; set aside";
                 let origin = self.data.origin();

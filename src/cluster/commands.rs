@@ -61,15 +61,18 @@ const NO_ANSWER: &str = "check with `sinfo` that this machine belongs to the clu
                          controller answers; or train on this machine with --jobs N";
 
 /// Runs a command of Slurm and returns its output, or its message as an error.
-fn text(command: &mut Command, doing: &str, fix: &str) -> Result<String> {
+fn text(command: &mut Command, action: &str, fix: &str) -> Result<String> {
     let output = run(command)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
-    let why =
-        if said.is_empty() { format!("the command ended with {}", output.status) } else { said };
-    Err(Error::new(ErrorKind::Setting, format!("Slurm refuses {doing}"), why).fix(fix))
+    let stderr = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+    let why = if stderr.is_empty() {
+        format!("the command ended with {}", output.status)
+    } else {
+        stderr
+    };
+    Err(Error::new(ErrorKind::Setting, format!("Slurm refuses {action}"), why).fix(fix))
 }
 
 /// Interface to a batch system that runs arrays of tasks.
@@ -99,9 +102,9 @@ pub(super) trait BatchSystem: std::fmt::Debug {
 
 /// Returns the number of a job in the answer of `sbatch --parsable`: the last line of the form `N`
 /// or `N;cluster`. Sites print banners before it.
-fn number_of_job(said: &str) -> Option<u64> {
+fn number_of_job(stdout: &str) -> Option<u64> {
     let number = |line: &str| line.trim().split(';').next()?.parse().ok();
-    said.lines().rev().find_map(number)
+    stdout.lines().rev().find_map(number)
 }
 
 /// The commands of Slurm.
@@ -138,10 +141,10 @@ impl BatchSystem for SlurmCommands {
     }
 
     fn submit(&self, script: &Path, _array: &JobArray) -> Result<u64> {
-        let said =
+        let stdout =
             text(Command::new("sbatch").arg("--parsable").arg(script), "the job", OTHER_SETTINGS)?;
-        number_of_job(&said).ok_or_else(|| {
-            let why = format!("{:?} is not the number of a job", said.trim());
+        number_of_job(&stdout).ok_or_else(|| {
+            let why = format!("{:?} is not the number of a job", stdout.trim());
             Error::new(ErrorKind::Io, "the answer of sbatch", why).fix("check with squeue")
         })
     }
@@ -185,8 +188,8 @@ mod tests {
     fn the_number_of_a_job_is_found_behind_a_banner() {
         assert_eq!(number_of_job("17\n"), Some(17));
         assert_eq!(number_of_job("17;hpc\n"), Some(17));
-        let said = "*** Maintenance on 3 December ***\n2026\nWelcome\n4711;hpc\n\n";
-        assert_eq!(number_of_job(said), Some(4711));
+        let stdout = "*** Maintenance on 3 December ***\n2026\nWelcome\n4711;hpc\n\n";
+        assert_eq!(number_of_job(stdout), Some(4711));
         assert_eq!(number_of_job("Welcome to 4711\n"), None);
     }
 
@@ -196,9 +199,9 @@ mod tests {
         let mut command = Command::new("env");
         command.env("EVCXR_IS_RUNTIME", "1").env("EPSILAB_DISPLAY", "socket");
         command.env("SBATCH_JOB_NAME", "mine").env("SBATCH_PARTITION", "gpu");
-        let said = text(&mut command, "nothing", "").unwrap();
-        assert!(said.contains("SBATCH_PARTITION=gpu"), "{said}");
-        assert!(!said.contains("SBATCH_JOB_NAME"), "{said}");
-        assert!(!said.contains("EVCXR") && !said.contains("EPSILAB_DISPLAY"), "{said}");
+        let output = text(&mut command, "nothing", "").unwrap();
+        assert!(output.contains("SBATCH_PARTITION=gpu"), "{output}");
+        assert!(!output.contains("SBATCH_JOB_NAME"), "{output}");
+        assert!(!output.contains("EVCXR") && !output.contains("EPSILAB_DISPLAY"), "{output}");
     }
 }

@@ -115,18 +115,18 @@ impl ClusterExperiment {
         data: &Dataset,
         watch: &mut dyn FnMut(&GridStatus),
     ) -> Result<GridResult> {
-        let listening = InterruptGuard::start();
+        let interrupt_guard = InterruptGuard::start();
         self.submit(model, data)?;
         let mut outage = Outage::default();
         loop {
             let status = outage.accept(self.status(model, data), Instant::now())?;
             let is_over = status.as_ref().is_some_and(GridStatus::is_over);
             status.iter().for_each(&mut *watch);
-            if is_over || self.pause(&listening)? {
+            if is_over || self.pause(&interrupt_guard)? {
                 break;
             }
         }
-        let stopped = listening.should_stop();
+        let stopped = interrupt_guard.should_stop();
         let result = loop {
             let collected = self.collect(model, data);
             // Whoever stops it waits for nothing.
@@ -136,9 +136,9 @@ impl ClusterExperiment {
             if let Some(result) = outage.accept(collected, Instant::now())? {
                 break result;
             }
-            self.pause(&listening)?;
+            self.pause(&interrupt_guard)?;
         };
-        drop(listening);
+        drop(interrupt_guard);
         let is_whole = result.runs() == result.planned_runs();
         Ok(if stopped && !is_whole { result.into_interrupted() } else { result })
     }
@@ -194,15 +194,15 @@ impl ClusterExperiment {
 
     /// Waits until the next query of the batch system. Returns whether this process was asked to
     /// stop.
-    fn pause(&self, listening: &InterruptGuard) -> Result<bool> {
+    fn pause(&self, interrupt_guard: &InterruptGuard) -> Result<bool> {
         for _ in 0..self.batch_system.pace().as_millis() / 100 {
-            if listening.should_stop() {
+            if interrupt_guard.should_stop() {
                 return Ok(true);
             }
             std::thread::sleep(Duration::from_millis(100));
             self.batch_system.tend()?;
         }
-        Ok(listening.should_stop())
+        Ok(interrupt_guard.should_stop())
     }
 
     fn at<T>(
@@ -231,11 +231,11 @@ impl Outage {
     ///
     /// # Errors
     /// Errors that are not Slurm's, and that of Slurm after [`PATIENCE`].
-    fn accept<T>(&mut self, answer: Result<T>, now: Instant) -> Result<Option<T>> {
-        let error = match answer {
-            Ok(answer) => {
+    fn accept<T>(&mut self, result: Result<T>, now: Instant) -> Result<Option<T>> {
+        let error = match result {
+            Ok(value) => {
                 *self = Self::default();
-                return Ok(Some(answer));
+                return Ok(Some(value));
             }
             Err(error) if error.kind() != ErrorKind::Setting => return Err(error),
             Err(error) => error,

@@ -227,11 +227,11 @@ impl GridFolder {
             let why = "the ticket was withdrawn and is no longer charged";
             return Err(Error::new(ErrorKind::Setting, what, why).fix("submit the grid again"));
         }
-        let own = self.path.join("began").join(format!("{attempt}.{}", host::unique_id()?));
-        write_synced(&own, note.as_bytes())?;
+        let own_path = self.path.join("began").join(format!("{attempt}.{}", host::unique_id()?));
+        write_synced(&own_path, note.as_bytes())?;
         let notes = list(&self.path.join("began"))?;
         let is_other =
-            |path: &&PathBuf| **path != own && attempt_of(path).as_deref() == Some(attempt);
+            |path: &&PathBuf| **path != own_path && attempt_of(path).as_deref() == Some(attempt);
         let read = |path: &PathBuf| {
             fs::read_to_string(path)
                 .map_err(|e| Error::io(format!("reading {}", path.display()), &e))
@@ -263,14 +263,14 @@ impl GridFolder {
     ///
     /// # Errors
     /// `Io` if the file system does not say who has it.
-    fn claim(&self, attempt: &str, by: Holder) -> Result<Holder> {
+    fn claim(&self, attempt: &str, claimant: Holder) -> Result<Holder> {
         let claim = self.path.join("claims").join(attempt);
         let part = claim.with_file_name(format!("{attempt}.{}", host::unique_id()?));
         let failed = |e: std::io::Error| Error::io(format!("claiming {}", claim.display()), &e);
         fs::create_dir(&part).map_err(failed)?;
-        write_synced(&part.join(by.file()), b"")?;
+        write_synced(&part.join(claimant.file()), b"")?;
         match rename_if_absent(&part, &claim) {
-            Ok(true) => return sync_parent_dir(&claim).map(|()| by).map_err(failed),
+            Ok(true) => return sync_parent_dir(&claim).map(|()| claimant).map_err(failed),
             moved => {
                 let _ = fs::remove_dir_all(&part);
                 moved.map_err(failed)?;
@@ -357,9 +357,9 @@ mod tests {
         let folder = GridFolder { path: dir.path().to_owned() };
         folder.create_dirs().unwrap();
         let attempts: Vec<String> = (0..400).map(|n| format!("run-{n}")).collect();
-        let begin = |attempt: &String| folder.begin_attempt(attempt, "here").is_ok();
+        let begin_one = |attempt: &String| folder.begin_attempt(attempt, "here").is_ok();
         let (began, unused) = std::thread::scope(|scope| {
-            let began = scope.spawn(|| attempts.iter().map(begin).collect::<Vec<_>>());
+            let began = scope.spawn(|| attempts.iter().map(begin_one).collect::<Vec<_>>());
             // From the other end, so that they meet.
             let backwards: Vec<String> = attempts.iter().rev().cloned().collect();
             let unused = folder.withdraw(&backwards).unwrap();

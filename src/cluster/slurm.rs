@@ -70,8 +70,8 @@ impl Slurm {
     }
 
     /// Sets the GPUs of a task, `--gres=gpu:…`: `1`, `a100:1`. Runs are then trained on CUDA.
-    pub fn gpus(self, which: &str) -> Self {
-        Self { gpus: Some(which.to_owned()), ..self }.option("gres", format!("gpu:{which}"))
+    pub fn gpus(self, gpus: &str) -> Self {
+        Self { gpus: Some(gpus.to_owned()), ..self }.option("gres", format!("gpu:{gpus}"))
     }
 
     /// Sets the largest number of tasks that run at once, `--array=…%limit`.
@@ -154,12 +154,13 @@ impl Slurm {
 
     /// Refuses a time limit at which tasks would be asked to stop before they have trained.
     fn check_time(&self) -> Result<()> {
-        let own = self.options.iter().filter(|(name, _)| *name == "time").map(|(_, limit)| limit);
-        let own = own.map(String::as_str);
+        let given = self.options.iter().filter(|(name, _)| *name == "time").map(|(_, limit)| limit);
+        let given = given.map(String::as_str);
         let further = self.sbatch.iter().filter_map(|option| {
             option.strip_prefix("--time=").or_else(|| option.strip_prefix("-t")).map(str::trim)
         });
-        match own.chain(further).find(|limit| seconds(limit).is_some_and(|s| s <= SHORTEST_TIME)) {
+        match given.chain(further).find(|limit| seconds(limit).is_some_and(|s| s <= SHORTEST_TIME))
+        {
             None => Ok(()),
             Some(limit) => {
                 let why = format!(
@@ -176,10 +177,10 @@ impl Slurm {
         match &self.program {
             Some(program) => Ok(program.clone()),
             None => {
-                let this = std::env::current_exe().map_err(|e| {
+                let executable = std::env::current_exe().map_err(|e| {
                     Error::io("finding this program", &e).fix("name the program of the nodes")
                 })?;
-                worker_beside(&this)
+                worker_beside(&executable)
             }
         }
     }
@@ -199,8 +200,8 @@ impl Slurm {
         let logs = folder.path().join("logs").display().to_string().replace('%', "%%");
         let logs = format!("{logs}/%A_%a.txt");
         let mut text = String::from("#!/bin/bash\n");
-        let mut line = |words: &str| {
-            let _ = writeln!(text, "#SBATCH {words}");
+        let mut line = |directive: &str| {
+            let _ = writeln!(text, "#SBATCH {directive}");
         };
         line(&format!("--job-name={}", array.name));
         line(&format!("--array=0-{}{limit}", array.tasks - 1));
@@ -252,9 +253,10 @@ fn seconds(limit: &str) -> Option<u64> {
     Some(((days.unwrap_or(0) * 24 + hours) * 60 + minutes) * 60 + seconds)
 }
 
-/// Returns the path of `epsilab` in the folder of the program `this`, which may be that program.
-fn worker_beside(this: &Path) -> Result<PathBuf> {
-    let program = this.with_file_name(format!("epsilab{}", std::env::consts::EXE_SUFFIX));
+/// Returns the path of `epsilab` in the folder of the program `executable`, which may be that
+/// program.
+fn worker_beside(executable: &Path) -> Result<PathBuf> {
+    let program = executable.with_file_name(format!("epsilab{}", std::env::consts::EXE_SUFFIX));
     if program.is_file() {
         return Ok(program);
     }

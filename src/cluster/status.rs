@@ -36,8 +36,8 @@ pub struct GridStatus {
 }
 
 impl GridStatus {
-    fn number(&self, is: impl Fn(&RunStatus) -> bool) -> usize {
-        self.runs.iter().filter(|(_, status)| is(status)).count()
+    fn number(&self, predicate: impl Fn(&RunStatus) -> bool) -> usize {
+        self.runs.iter().filter(|(_, status)| predicate(status)).count()
     }
 
     /// Returns the number of finished runs.

@@ -233,7 +233,9 @@ impl ClusterSession<'_> {
         for (n, script) in scripts.iter().enumerate() {
             let submitted_as = match self.batch_system.submit(script, &state.rounds[at].arrays[n]) {
                 Ok(job) => Ok(job),
-                Err(error) => self.taken(&state.rounds[at].arrays[n], &error)?.ok_or(error),
+                Err(error) => {
+                    self.find_submitted_job(&state.rounds[at].arrays[n], &error)?.ok_or(error)
+                }
             };
             match submitted_as {
                 Ok(job) => {
@@ -259,7 +261,7 @@ impl ClusterSession<'_> {
     ///
     /// # Errors
     /// `error`, if nobody knows: it was no refusal, and the queue is not shown.
-    fn taken(&self, array: &JobArray, error: &Error) -> Result<Option<u64>> {
+    fn find_submitted_job(&self, array: &JobArray, error: &Error) -> Result<Option<u64>> {
         match self.batch_system.queue(&[array]) {
             Ok(queue) => Ok(queue.get(&array.name).map(|(job, _)| *job)),
             Err(_) if error.kind() == ErrorKind::Setting => Ok(None),
@@ -323,15 +325,16 @@ impl ClusterSession<'_> {
         &self,
         missing: &[&RunSpec],
         known: &[(usize, Vec<Ticket>)],
-        books: &LedgerCache<'_>,
+        ledgers: &LedgerCache<'_>,
     ) -> Result<Vec<String>> {
         let known: HashMap<&str, &str> = known
             .iter()
             .flat_map(|(_, tickets)| tickets)
             .map(|ticket| (ticket.id.as_str(), ticket.attempt.as_str()))
             .collect();
-        let is_open =
-            |attempt: &str| books.account().charge_of(attempt).is_none_or(|charge| !charge.closed);
+        let is_open = |attempt: &str| {
+            ledgers.account().charge_of(attempt).is_none_or(|charge| !charge.closed)
+        };
         let attempt = |wanted: &&RunSpec| {
             let path = CheckpointManager::checkpoint_path(&self.store.checkpoint_dir(&wanted.id));
             if let Ok(header) = read_header(&path) {

@@ -76,8 +76,8 @@ impl BatchSystem for Played {
             return Err(refusal());
         }
         let text = std::fs::read_to_string(script).unwrap();
-        let after = |begin: &str, end: &str| {
-            let rest = &text[text.find(begin).unwrap() + begin.len()..];
+        let after = |start: &str, end: &str| {
+            let rest = &text[text.find(start).unwrap() + start.len()..];
             rest[..rest.find(end).unwrap()].to_owned()
         };
         let name = after("--job-name=", "\n");
@@ -266,7 +266,7 @@ fn a_percent_sign_in_the_name_of_the_folder_is_one_in_that_of_the_logs() {
 
 /// Sites print banners, and controllers stumble. Runs of a job that was taken are not withdrawn.
 #[test]
-fn an_answer_that_is_no_number_does_not_withdraw_what_runs() {
+fn an_unreadable_job_number_withdraws_no_running_job() {
     let lab = Lab::new(108);
     lab.fails(Fails::Answer);
     let submitted = lab.submit().unwrap();
@@ -332,7 +332,7 @@ fn a_submitter_that_is_killed_charges_nothing_twice() {
 }
 
 #[test]
-fn what_the_batch_system_refuses_is_not_charged() {
+fn jobs_that_the_batch_system_refuses_are_not_charged() {
     let lab = Lab::new(103);
     lab.fails(Fails::Asked);
     assert!(lab.submit().unwrap_err().to_string().contains("Invalid partition"));
@@ -399,7 +399,7 @@ fn a_grid_of_which_nothing_is_finished_is_an_error() {
 }
 
 #[test]
-fn what_no_worker_can_have_is_refused_before_anything_is_charged() {
+fn runs_that_no_worker_can_train_are_refused_before_a_charge() {
     let lab = Lab::new(109);
     let method = || DpSsgd::new().clip(0.5).batch_size(50).steps(3);
     let model = models::mlp(&lab.data, &[8]).seed(0).build().unwrap();

@@ -41,8 +41,8 @@ pub struct WorkerSummary {
 /// submitted; `Setting` if another version wrote the tickets; `Device` if the device that they ask
 /// for can't be used. Nothing is trained then, and the submitter is told.
 pub fn run_worker(tickets: &Path, index: usize) -> Result<WorkerSummary> {
-    let listening = InterruptGuard::start();
-    work_until(tickets, index, &|| listening.should_stop())
+    let interrupt_guard = InterruptGuard::start();
+    work_until(tickets, index, &|| interrupt_guard.should_stop())
 }
 
 /// Trains tickets like [`run_worker`], but stops between two tickets once `is_stopped` is true.
@@ -53,20 +53,21 @@ pub(super) fn work_until(
 ) -> Result<WorkerSummary> {
     let (folder, home) = GridFolder::from_ticket_path(tickets)?;
     let (header, _) = ticket::read(tickets, 0, 0)?;
-    let (_, mine) = ticket::read(tickets, index.saturating_mul(header.per_task), header.per_task)?;
-    if mine.is_empty() {
+    let (_, own_tickets) =
+        ticket::read(tickets, index.saturating_mul(header.per_task), header.per_task)?;
+    if own_tickets.is_empty() {
         return Err(Error::setting("--index", index, "no tickets have this number")
             .fix("give the number of a task of the array, counted from 0"));
     }
     let tell = |error: Error| {
-        mine.iter().for_each(|ticket| folder.fail(&ticket.attempt, &error));
+        own_tickets.iter().for_each(|ticket| folder.fail(&ticket.attempt, &error));
         error
     };
     check(&header).map_err(tell)?;
     let data = Dataset::read_file(&folder.data(), &header.data_sha256).map_err(tell)?;
     let store = RunStore::open(home)?;
     let (mut worked, mut steps) = (WorkerSummary::default(), 0);
-    for ticket in &mine {
+    for ticket in &own_tickets {
         if is_stopped() {
             worked.interrupted = true;
             break;
@@ -138,12 +139,12 @@ fn run_ticket(
     }
     // Before it is begun, so that the charge of a run that can't be trained here can be taken back.
     plan.descriptor()?;
-    let place = plan.resolve_device()?;
-    let here = format!("{place} {}", cpu_fingerprint());
-    let others = folder.begin_attempt(attempt, &here)?;
+    let device = plan.resolve_device()?;
+    let processor = format!("{device} {}", cpu_fingerprint());
+    let others = folder.begin_attempt(attempt, &processor)?;
     // Steps of another process are taken again with the same noise. Elsewhere than on a CPU of the
     // same kind they are rounded differently, which the statement of the run says.
-    let differs = |note: &String| !place.is_cpu() || *note != here;
+    let differs = |note: &String| !device.is_cpu() || *note != processor;
     let other_bits = others.iter().any(differs);
     let aside = folder.new_conflict_path(attempt)?;
     let grant = runs::PrechargedAttempt { inexact_repeat: other_bits, conflict_path: &aside };

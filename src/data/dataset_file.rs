@@ -87,20 +87,20 @@ fn corrupt(path: &Path, why: String) -> Error {
 }
 
 fn parse(bytes: &[u8]) -> std::result::Result<Dataset, String> {
-    let said = |e: &dyn std::fmt::Display| e.to_string();
-    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|e| said(&e))?;
+    let message = |e: &dyn std::fmt::Display| e.to_string();
+    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|e| message(&e))?;
     let text = metadata.metadata().as_ref().and_then(|metadata| metadata.get(KEY));
     let text = text.ok_or("the file was not written by this program")?;
-    let description: Description = serde_json::from_str(text).map_err(|e| said(&e))?;
-    let tensors = SafeTensors::deserialize(bytes).map_err(|e| said(&e))?;
+    let description: Description = serde_json::from_str(text).map_err(|e| message(&e))?;
+    let tensors = SafeTensors::deserialize(bytes).map_err(|e| message(&e))?;
     let size: usize = description.shape.iter().product();
     let part = |name: &str| -> std::result::Result<Examples, String> {
-        let words = |what: &str| -> std::result::Result<Vec<[u8; 4]>, String> {
-            let tensor = tensors.tensor(&format!("{name}.{what}")).map_err(|e| said(&e))?;
+        let values = |what: &str| -> std::result::Result<Vec<[u8; 4]>, String> {
+            let tensor = tensors.tensor(&format!("{name}.{what}")).map_err(|e| message(&e))?;
             Ok(tensor.data().chunks_exact(4).map(|w| [w[0], w[1], w[2], w[3]]).collect())
         };
-        let features: Vec<f32> = words("features")?.into_iter().map(f32::from_le_bytes).collect();
-        let labels: Vec<u32> = words("labels")?.into_iter().map(u32::from_le_bytes).collect();
+        let features: Vec<f32> = values("features")?.into_iter().map(f32::from_le_bytes).collect();
+        let labels: Vec<u32> = values("labels")?.into_iter().map(u32::from_le_bytes).collect();
         let classes = description.attributes.classes();
         if features.len() != labels.len() * size || labels.iter().any(|l| *l as usize >= classes) {
             return Err(format!("features and labels of the {name} part do not fit together"));
@@ -109,7 +109,7 @@ fn parse(bytes: &[u8]) -> std::result::Result<Dataset, String> {
     };
     let (train, test) = (part("train")?, part("test")?);
     let vocabulary = description.vocabulary.map(StoredVocabulary::into_vocabulary).transpose();
-    let vocabulary = vocabulary.map_err(|e| said(&e))?;
+    let vocabulary = vocabulary.map_err(|e| message(&e))?;
     Ok(Dataset::from_attributes(description.attributes, train, test, vocabulary))
 }
 

@@ -26,9 +26,9 @@ pub(super) fn open_decompressed(path: &Path) -> Result<DecompressedFile> {
     let mut start = Vec::with_capacity(2);
     file.by_ref().take(2).read_to_end(&mut start).map_err(|e| cannot_read(path, &e))?;
     let gzip = start == [0x1f, 0x8b];
-    let whole = Cursor::new(start).chain(file);
+    let complete = Cursor::new(start).chain(file);
     let from: Box<dyn Read> =
-        if gzip { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) };
+        if gzip { Box::new(MultiGzDecoder::new(complete)) } else { Box::new(complete) };
     Ok(DecompressedFile { from, gzip })
 }
 

@@ -108,7 +108,7 @@ mod tests {
     use crate::data::from_vecs;
 
     #[test]
-    fn rows_come_in_the_order_asked_for_and_strangers_are_refused() {
+    fn rows_have_the_requested_order_and_unknown_ones_are_refused() {
         let data =
             from_vecs((0..12).map(|x| x as f32).collect(), &[3], vec![0, 1, 0, 1], 2).unwrap();
         let whole = DeviceExamples::new(data.train(), &Device::flex()).unwrap();

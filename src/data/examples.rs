@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_says_how_many_and_of_which_shape() {
+    fn the_text_has_number_and_shape() {
         assert_eq!(three().to_string(), "3 examples of shape 2");
         assert_eq!(format!("{:?}", three().take(1)), "1 example of shape 2");
     }

@@ -50,17 +50,17 @@ pub(super) struct Idx {
 
 impl Idx {
     /// Reads and checks a file (plain or gzip).
-    pub(super) fn read(path: &Path, holds: IdxKind) -> Result<Self> {
+    pub(super) fn read(path: &Path, kind: IdxKind) -> Result<Self> {
         let DecompressedFile { mut from, gzip } = open_decompressed(path)?;
-        let (_, dimensions, noun) = holds.facts();
+        let (_, dimensions, noun) = kind.facts();
         let header = 4 + 4 * dimensions;
         let mut bytes = Vec::new();
         let mut ended = from.by_ref().take(header as u64).read_to_end(&mut bytes);
         if bytes.len() >= 4 {
-            check_magic(path, holds, word(&bytes, 0))?;
+            check_magic(path, kind, word(&bytes, 0))?;
         }
         if bytes.len() < header {
-            return Err(cut_off(path, &bytes, header, gzip, ended));
+            return Err(truncation_error(path, &bytes, header, gzip, ended));
         }
         let sizes: Vec<usize> = (0..dimensions).map(|i| word(&bytes, 4 + 4 * i) as usize).collect();
         let in_words = || sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ");
@@ -86,7 +86,7 @@ impl Idx {
             ended = from.take(rest).read_to_end(&mut bytes);
         }
         if bytes.len() < total || ended.is_err() {
-            return Err(cut_off(path, &bytes, total, gzip, ended));
+            return Err(truncation_error(path, &bytes, total, gzip, ended));
         }
         if bytes.len() > total {
             let what = format!("more than the {} bytes its header announces", format_count(total));
@@ -156,8 +156,8 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-fn check_magic(path: &Path, holds: IdxKind, found: u32) -> Result<()> {
-    let ((magic, _, noun), (other_magic, _, other)) = (holds.facts(), holds.other().facts());
+fn check_magic(path: &Path, kind: IdxKind, found: u32) -> Result<()> {
+    let ((magic, _, noun), (other_magic, _, other)) = (kind.facts(), kind.other().facts());
     if found == magic {
         return Ok(());
     }
@@ -170,7 +170,7 @@ fn check_magic(path: &Path, holds: IdxKind, found: u32) -> Result<()> {
     Err(error)
 }
 
-fn cut_off(
+fn truncation_error(
     path: &Path,
     found: &[u8],
     expected: usize,
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_magic_number_is_told_with_the_right_one() {
+    fn the_error_of_a_wrong_magic_number_has_the_expected_one() {
         refuses(b"\x89PNG\r\n", IdxKind::Images, "0x89504e47");
         refuses(b"\x89PNG\r\n", IdxKind::Images, "0x00000803");
         refuses(&labels(&[1, 2, 3]), IdxKind::Images, "this is a file of labels");
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_asks_for_the_world_allocates_nothing() {
+    fn a_header_with_huge_sizes_allocates_nothing() {
         // 2^32 - 1 in each size: more bytes than 64 bits count; then about 16 exbibytes.
         for third in [u32::MAX, 1] {
             let text = "more than the limit of 2,147,483,648 bytes in memory";
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_out_of_range_is_told_with_its_position() {
+    fn a_label_out_of_range_is_reported_with_its_position() {
         let idx = read(&labels(&[0, 9, 10]), IdxKind::Labels).unwrap();
         let path = PathBuf::from("labels");
         assert!(idx.check_labels(&path, 11).is_ok());

@@ -151,7 +151,7 @@ impl KnownDataset {
         let mut found =
             LocatedFiles { train: Vec::new(), test_files: Vec::new(), missing: Vec::new() };
         for (i, file) in self.files.iter().enumerate() {
-            match packed_or_not(folder, file) {
+            match find_packed_or_unpacked(folder, file) {
                 None => found.missing.push(file),
                 Some(path) if i < training => found.train.push(path),
                 Some(path) => found.test_files.push(path),
@@ -163,13 +163,13 @@ impl KnownDataset {
         found
     }
 
-    /// Checks the SHA-256 of the unpacked bytes of an original file. `or` ends the advice.
+    /// Checks the SHA-256 of the unpacked bytes of an original file. `alternative` ends the advice.
     pub(super) fn check_hash(
         &self,
         path: &Path,
         found: &str,
         expected: &str,
-        or: &str,
+        alternative: &str,
     ) -> Result<()> {
         if found == expected {
             return Ok(());
@@ -180,7 +180,7 @@ impl KnownDataset {
             self.name
         );
         Err(corrupt(path, what)
-            .fix(format!("get the file again as published by {}{or}", self.publisher)))
+            .fix(format!("get the file again as published by {}{alternative}", self.publisher)))
     }
 
     fn not_found(&self, missing: &[&str], folders: &[PathBuf]) -> Error {
@@ -233,7 +233,7 @@ fn roots_from(variable: Option<OsString>, current: Option<&Path>) -> Vec<PathBuf
     named.into_iter().chain(above).collect()
 }
 
-fn packed_or_not(folder: &Path, file: &str) -> Option<PathBuf> {
+fn find_packed_or_unpacked(folder: &Path, file: &str) -> Option<PathBuf> {
     let candidates = [folder.join(file), folder.join(format!("{file}.gz"))];
     candidates.into_iter().find(|path| path.is_file())
 }
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_of_the_fullest_folder() {
+    fn missing_files_are_reported_for_the_fullest_folder() {
         let (empty, half) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         put(half.path(), &IDX_FILES[..3]);
         let found = MNIST.find_below(&[empty.path().into(), half.path().into()]);

@@ -66,5 +66,8 @@ pub use public_data::PublicData;
 pub use sampler::PoissonSampler;
 pub use sentences::{sentences, sentences_with};
 pub(crate) use shuffled::ShuffledSampler;
-pub use table::{csv, from_vecs, idx, idx_with_classes};
+pub use table::{
+    ColumnKind, ColumnSchema, MissingRule, TableReader, TableSchema, csv, from_vecs, idx,
+    idx_with_classes, table,
+};
 pub use text::{TextOptions, Vocabulary, ag_news, ag_news_in, from_texts, text_csv, tokenize};

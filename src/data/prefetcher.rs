@@ -101,10 +101,10 @@ impl<S: Gather> Prefetcher<S> {
             .map_err(|e| Error::new(ErrorKind::Io, failed, e.to_string()))?;
         let (state, changed) = (Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared { state, changed, pool, waited: AtomicU64::new(0) });
-        let own = shared.clone();
+        let worker = shared.clone();
         let thread = Builder::new()
             .name("epsilab-reader".to_owned())
-            .spawn(move || own.run())
+            .spawn(move || worker.run())
             .map_err(|e| Error::io(failed, &e))?;
         Ok(Self { shared, thread: Some(thread) })
     }

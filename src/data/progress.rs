@@ -19,10 +19,10 @@ pub(super) struct ProgressPrinter {
 }
 
 impl ProgressPrinter {
-    /// Creates the progress over `all` items; `what` is the end of the line: `images checked`.
-    pub(super) fn new(what: &'static str, all: usize) -> Self {
+    /// Creates the progress over `total` items; `what` is the end of the line: `images checked`.
+    pub(super) fn new(what: &'static str, total: usize) -> Self {
         let (done, due) = (AtomicUsize::new(0), AtomicU64::new(EVERY));
-        Self { what, total: all, done, started: Instant::now(), due }
+        Self { what, total, done, started: Instant::now(), due }
     }
 
     /// Counts one more finished item.
@@ -40,8 +40,8 @@ impl ProgressPrinter {
             return None;
         }
         let next = now + EVERY;
-        let mine = self.due.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed);
-        mine.ok()?;
+        let exchanged = self.due.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed);
+        exchanged.ok()?;
         Some(format!("{} of {} {}", format_count(done), format_count(self.total), self.what))
     }
 }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_job_is_silent_and_a_long_one_says_a_line_every_few_seconds() {
+    fn a_short_job_prints_no_progress_and_a_long_one_a_line_every_few_seconds() {
         let progress = ProgressPrinter::new("images checked", 2_000);
         let line = |done, seconds| progress.line(done, Duration::from_secs(seconds));
         assert_eq!(line(1, 0), None);

@@ -83,9 +83,9 @@ impl PublicData {
     /// Returns the entry as that of a file that anybody may have written: that its data were drawn
     /// by code is not known, but assumed.
     pub(crate) fn into_unverified(self) -> Self {
-        let said = if self.drawn_by_code { ", drawn by code as the file says" } else { "" };
+        let suffix = if self.drawn_by_code { ", drawn by code as the file says" } else { "" };
         let named = Self::from_name(&self.name);
-        Self { name: named.name + said, origin: self.origin, ..named }
+        Self { name: named.name + suffix, origin: self.origin, ..named }
     }
 }
 

@@ -221,8 +221,8 @@ mod tests {
     #[test]
     fn the_stream_of_sampling_is_not_the_plain_stream_of_its_seed() {
         let mut plain = ChaCha20Rng::from_seed([7; 32]);
-        let mut own = sampler(RATE, 7).rng;
-        assert_ne!(plain.next_u64(), own.next_u64());
+        let mut sampling = sampler(RATE, 7).rng;
+        assert_ne!(plain.next_u64(), sampling.next_u64());
     }
 
     #[test]

@@ -1,14 +1,23 @@
 //! The user's own data: vectors, CSV tables, IDX files. All examples are training examples;
 //! [`Dataset::split`] makes a test part.
 
-use std::collections::{BTreeSet, HashMap};
-use std::io;
+mod inference;
+mod labels;
+mod reader;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+pub(super) use labels::{Labels, label_column};
+pub use reader::{TableReader, csv, table};
+pub use schema::{ColumnKind, ColumnSchema, MissingRule, TableSchema};
+
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use super::csv_records::{CsvRecords, TooLong};
 use super::dataset::Dataset;
-use super::decompressed_file::{cannot_read, corrupt};
+use super::decompressed_file::corrupt;
 use super::digest::format_count;
 use super::examples::{Examples, format_shape};
 use super::idx::{Idx, Pair};
@@ -36,67 +45,6 @@ pub fn from_vecs(x: Vec<f32>, shape: &[usize], y: Vec<u32>, classes: usize) -> R
     let train = checked(x, shape, y, classes)?;
     let data = Dataset::new("table", "Vectors given by the program.", named, train, empty(shape));
     Ok(data.with_feature_origin())
-}
-
-/// Reads a data set from a CSV file (plain or gzip) with a header: the column `label` names the
-/// class, all others are numeric features, not scaled. The shape of an example is the number of
-/// these columns.
-///
-/// Labels may be any text; classes are numbered in sorted order (as numbers if all are whole
-/// numbers), and [`Dataset::class_names`] keeps the text. The set of classes, the columns and
-/// their order count as public. So does their scale: scale features to about -1 to 1 beforehand, by
-/// public constants.
-///
-/// # Guarantee
-/// [`Dataset::origin`], the name of the ledger, is a hash of all cells of all rows below the
-/// header: another label column, and reading by [`text_csv`](super::text_csv), keep the ledger. A
-/// file with other rows or columns has a ledger of its own.
-///
-/// # Errors
-/// [`ErrorKind::MissingData`] if there is no such file; [`ErrorKind::Setting`] if there is no such
-/// column; [`ErrorKind::CorruptData`] names the line and the column that can't be used.
-pub fn csv(path: impl AsRef<Path>, label: &str) -> Result<Dataset> {
-    let path = path.as_ref();
-    let mut records = CsvRecords::open(path, &::csv::ReaderBuilder::new())?;
-    let columns = records.columns()?;
-    let label_column = label_column(path, &columns, label)?;
-
-    let (mut x, mut labels) = (Vec::new(), Labels::default());
-    while let Some((line, record)) = records.next(x.len())? {
-        for (column, cell) in record.iter().map(str::trim).enumerate() {
-            let refuse = |why: &str, fix: &str| -> Result<Dataset> {
-                let place = format!("line {line}, column `{}`", columns[column]);
-                Err(corrupt(path, format!("{place}: {why}")).fix(fix))
-            };
-            if cell.is_empty() {
-                let fix = "fill in missing values, or leave out such rows, before reading";
-                return refuse("the cell is empty", fix);
-            }
-            if column == label_column {
-                labels.add(cell);
-                continue;
-            }
-            match cell.parse::<f32>() {
-                Ok(number) if number.is_finite() => x.push(number),
-                Ok(_) => {
-                    let why = format!("`{cell}` is not a finite number");
-                    return refuse(&why, "give finite 32-bit numbers");
-                }
-                Err(_) => {
-                    let fix = "features must be numeric: encode this column, or leave it out";
-                    return refuse(&format!("`{cell}` is not a number"), fix);
-                }
-            }
-        }
-    }
-    let (names, y) = labels.classes(path, label)?;
-    let shape = [columns.len() - 1];
-    let train = Examples::new(&shape, x, y);
-    let source = format!("CSV file {}, label column `{label}`.", path.display());
-    let data = Dataset::new(stem(path), source, names, train, empty(&shape));
-    let mut columns = columns;
-    columns.remove(label_column);
-    Ok(data.with_columns(columns).with_origin(records.origin()))
 }
 
 /// Reads a data set from two IDX files (plain or gzip), grey images and their labels. Features are
@@ -209,103 +157,6 @@ fn checked(x: Vec<f32>, shape: &[usize], y: Vec<u32>, classes: usize) -> Result<
         return Err(Error::new(ErrorKind::CorruptData, what, why).fix(fix));
     }
     Ok(Examples::new(shape, x, y))
-}
-
-pub(super) fn label_column(path: &Path, columns: &[String], label: &str) -> Result<usize> {
-    let repeated = (1..columns.len()).find(|&i| columns[..i].contains(&columns[i]));
-    if let Some(i) = repeated {
-        let what = format!("line 1: two columns are named `{}`", columns[i]);
-        return Err(corrupt(path, what)
-            .fix("the first line must be a header with a different name for each column"));
-    }
-    let Some(found) = columns.iter().position(|column| column == label) else {
-        let why = format!(
-            "{} has no such column; its columns are {}",
-            path.display(),
-            if columns.is_empty() { "none (is it empty?)".into() } else { columns.join(", ") }
-        );
-        return Err(Error::setting("label", format!("`{label}`"), why)
-            .fix("choose one of these; the first line of the file must be a header"));
-    };
-    if columns.len() < 2 {
-        let what = format!("`{label}` is its only column");
-        return Err(
-            corrupt(path, what).fix("the file needs at least one feature column besides the label")
-        );
-    }
-    Ok(found)
-}
-
-/// The label column of a table that is being read.
-#[derive(Default)]
-pub(super) struct Labels {
-    /// The index of each label, in the order of first use.
-    numbers: HashMap<String, u32>,
-    column: Vec<u32>,
-}
-
-impl Labels {
-    /// Adds the label of a row.
-    pub(super) fn add(&mut self, label: &str) {
-        let next = self.numbers.len() as u32;
-        let number = match self.numbers.get(label) {
-            Some(&number) => number,
-            None => *self.numbers.entry(label.to_owned()).or_insert(next),
-        };
-        self.column.push(number);
-    }
-
-    /// Returns the names of the classes, sorted as numbers if all are whole numbers and otherwise
-    /// as text, and the class of each row.
-    pub(super) fn classes(self, path: &Path, column: &str) -> Result<(Vec<String>, Vec<u32>)> {
-        if !CLASSES.contains(&self.numbers.len()) {
-            let (names, rows) = (format_count(self.numbers.len()), format_count(self.column.len()));
-            let what = format!("column `{column}` holds {names} different labels in {rows} rows");
-            return Err(corrupt(path, what).fix(CLASSES_FIX));
-        }
-        let mut sorted: Vec<(String, u32)> = self.numbers.into_iter().collect();
-        sorted.sort();
-        if sorted.iter().all(|(name, _)| name.parse::<i64>().is_ok()) {
-            sorted.sort_by_key(|(name, _)| name.parse::<i64>().unwrap_or_default());
-        }
-        let mut class_of = vec![0; sorted.len()];
-        (0..).zip(&sorted).for_each(|(class, (_, number))| class_of[*number as usize] = class);
-        let labels = self.column.into_iter().map(|number| class_of[number as usize]).collect();
-        Ok((sorted.into_iter().map(|(name, _)| name).collect(), labels))
-    }
-}
-
-pub(super) fn csv_error(path: &Path, e: &::csv::Error) -> Error {
-    let line = e.position().map_or_else(String::new, |at| format!("line {}: ", at.line()));
-    match e.kind() {
-        ::csv::ErrorKind::Io(io) if io.get_ref().is_some_and(|why| why.is::<TooLong>()) => {
-            let what = format!("{line}{io}");
-            corrupt(path, what).fix(
-                "check that every quote is closed and that the file is the right one; if so, split \
-                 it, or read it with your own code and use data::from_vecs",
-            )
-        }
-        // All other errors of reading are about the content.
-        ::csv::ErrorKind::Io(io)
-            if matches!(
-                io.kind(),
-                io::ErrorKind::UnexpectedEof
-                    | io::ErrorKind::InvalidInput
-                    | io::ErrorKind::InvalidData
-            ) =>
-        {
-            corrupt(path, "the gzip stream is truncated or damaged")
-        }
-        ::csv::ErrorKind::Io(io) => cannot_read(path, io),
-        ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            let what = format!("{line}{len} cells, but the header has {expected_len}");
-            corrupt(path, what).fix("give each row as many cells as the header; quote commas")
-        }
-        ::csv::ErrorKind::Utf8 { .. } => {
-            corrupt(path, format!("{line}not UTF-8 text")).fix("save the file as UTF-8")
-        }
-        _ => corrupt(path, format!("{line}{e}")).fix("check that this is a CSV file"),
-    }
 }
 
 pub(super) fn empty(shape: &[usize]) -> Examples {

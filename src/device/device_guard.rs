@@ -62,8 +62,8 @@ impl DeviceGuard {
     /// `Device` with the message of the first panic.
     pub(crate) fn check(&self) -> Result<()> {
         let new = |panic: &&BackendPanic| panic.number > self.panics_before;
-        let own = |panic: &&BackendPanic| is_thread_of_device(&panic.thread, self.device);
-        match backend_panics().iter().filter(new).find(own) {
+        let is_own = |panic: &&BackendPanic| is_thread_of_device(&panic.thread, self.device);
+        match backend_panics().iter().filter(new).find(is_own) {
             Some(panic) => Err(device_error(&self.device, &panic.message)),
             None => Ok(()),
         }

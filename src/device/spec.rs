@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unusable_device_says_why_and_the_cpu_is_always_usable() {
+    fn an_unusable_device_has_a_reason_and_the_cpu_is_always_usable() {
         assert!(DeviceSpec::Cpu.check().is_ok());
         assert!(DeviceSpec::Cpu.describe().starts_with("cpu, "));
         let error = DeviceSpec::Cuda(4711).check().unwrap_err();

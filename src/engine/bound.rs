@@ -75,10 +75,10 @@ impl ClipGroups {
     /// # Errors
     /// `Setting` unless there is one rule per layer.
     pub fn per_layer(network: &Network, rules: Vec<Arc<dyn ClipFunction>>) -> Result<Self> {
-        let of = network.layer_of_parameters();
-        let layers = of.iter().max().map_or(0, |last| last + 1);
+        let group_of_tensor = network.layer_of_parameters();
+        let layers = group_of_tensor.iter().max().map_or(0, |last| last + 1);
         if rules.len() == layers {
-            return Ok(Self { group_of_tensor: of, functions: rules });
+            return Ok(Self { group_of_tensor, functions: rules });
         }
         let what = format!("bounds for {} layers", rules.len());
         let why = format!("the network has {layers} layers with parameters");

@@ -132,34 +132,35 @@ pub fn check_gradients(
 /// 1e-3 of the norm of all entries: the gradient of a bias before a normalisation is rounding
 /// error only. With this floor, an entry that is missing is still detected if its norm is above
 /// 1e-7 of the total.
-fn relative_differences(got: &Gradients, want: &Gradients) -> Vec<f64> {
-    let floor = 1e-3 * want.l2_norm();
-    let each = want.entries.iter().enumerate().map(|(i, want)| match got.entries.get(i) {
-        Some(got) if got.values.len() == want.values.len() => {
-            ratio(&got.values, &want.values, floor)
-        }
-        _ => f64::INFINITY,
-    });
+fn relative_differences(actual: &Gradients, expected: &Gradients) -> Vec<f64> {
+    let floor = 1e-3 * expected.l2_norm();
+    let each =
+        expected.entries.iter().enumerate().map(|(i, expected)| match actual.entries.get(i) {
+            Some(actual) if actual.values.len() == expected.values.len() => {
+                ratio(&actual.values, &expected.values, floor)
+            }
+            _ => f64::INFINITY,
+        });
     each.collect()
 }
 
 /// Computes the relative L2 difference of norms or losses; infinite if the two do not exclude the
 /// same examples.
-fn relative_of_finite(got: &[f32], want: &[f32]) -> f64 {
-    let same = got.len() == want.len()
-        && got.iter().zip(want).all(|(a, b)| a.is_finite() == b.is_finite());
+fn relative_of_finite(actual: &[f32], expected: &[f32]) -> f64 {
+    let same = actual.len() == expected.len()
+        && actual.iter().zip(expected).all(|(a, b)| a.is_finite() == b.is_finite());
     if !same {
         return f64::INFINITY;
     }
     let finite = |v: &[f32]| v.iter().copied().filter(|v| v.is_finite()).collect::<Vec<_>>();
-    ratio(&finite(got), &finite(want), 0.0)
+    ratio(&finite(actual), &finite(expected), 0.0)
 }
 
-fn ratio(got: &[f32], want: &[f32], floor: f64) -> f64 {
+fn ratio(actual: &[f32], expected: &[f32], floor: f64) -> f64 {
     let square = |x: f64| x * x;
-    let pairs = got.iter().zip(want).map(|(&a, &b)| square(f64::from(a) - f64::from(b)));
+    let pairs = actual.iter().zip(expected).map(|(&a, &b)| square(f64::from(a) - f64::from(b)));
     let off = pairs.sum::<f64>().sqrt();
-    let norm = want.iter().map(|&b| square(f64::from(b))).sum::<f64>().sqrt();
+    let norm = expected.iter().map(|&b| square(f64::from(b))).sum::<f64>().sqrt();
     match off / norm.max(floor) {
         // Both are equal, possibly zero.
         _ if off == 0.0 => 0.0,

@@ -18,10 +18,10 @@ pub struct ReferenceExecutor;
 
 /// Computes loss and gradient of a chunk of one example, averaged over its copies. The gradient
 /// has no values for parameters that the loss does not depend on.
-fn example_gradient(tracked: &Network, one: Chunk) -> (f32, Vec<Vec<f32>>) {
-    let (batch, (features, labels)) = (one.batch, one.to_rows());
+fn example_gradient(tracked: &Network, example: Chunk) -> (f32, Vec<Vec<f32>>) {
+    let (batch, (features, labels)) = (example.batch, example.to_rows());
     let x = BatchTensor::new(features, batch.copies(), batch.shape(), &tracked.device());
-    let mut tape = DropoutTape::new(batch, one.examples);
+    let mut tape = DropoutTape::new(batch, example.examples);
     let loss = cross_entropy(tracked.forward(x, &mut tape), &labels).mean();
     let gradients = tracked.gradients(&loss.backward()).into_iter();
     (

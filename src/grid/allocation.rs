@@ -65,9 +65,9 @@ impl JobAllocation {
     }
 
     /// Creates an allocation of `jobs` runs at once, with `threads` threads each.
-    pub(super) fn even(jobs: usize, threads: usize, words: String) -> Self {
+    pub(super) fn even(jobs: usize, threads: usize, description: String) -> Self {
         let share = |_| JobResources { threads: Some(threads), device: None };
-        Self { jobs: (0..jobs).map(share).collect(), description: Some(words) }
+        Self { jobs: (0..jobs).map(share).collect(), description: Some(description) }
     }
 }
 
@@ -107,9 +107,9 @@ fn on_gpus(most: usize) -> JobAllocation {
     match gpus.len() {
         0 | 1 => JobAllocation::sequential(),
         n => {
-            let words = Some(format!("{n} runs at once, each on its own GPU"));
+            let description = Some(format!("{n} runs at once, each on its own GPU"));
             let share = |device| JobResources { threads: None, device: Some(device) };
-            JobAllocation { jobs: gpus.into_iter().map(share).collect(), description: words }
+            JobAllocation { jobs: gpus.into_iter().map(share).collect(), description }
         }
     }
 }
@@ -118,15 +118,15 @@ fn on_cpu(most: usize, plan: &Plan, model: &Model, data: &Dataset) -> JobAllocat
     let threads = rayon::current_num_threads();
     let most = most.min(threads);
     if most < 2 {
-        let words = "one run after the other: there is one thread".to_owned();
-        return JobAllocation { description: Some(words), ..JobAllocation::sequential() };
+        let description = "one run after the other: there is one thread".to_owned();
+        return JobAllocation { description: Some(description), ..JobAllocation::sequential() };
     }
     match timed(most, threads, plan, model, data) {
         Ok(split) => split,
         Err(error) => {
-            let words = format!("one run after the other: no step could be timed ({error})");
+            let description = format!("one run after the other: no step could be timed ({error})");
             JobAllocation {
-                description: Some(words.replace('\n', " ")),
+                description: Some(description.replace('\n', " ")),
                 ..JobAllocation::sequential()
             }
         }
@@ -155,19 +155,19 @@ fn timed(
     }
     let of_threads = |n: usize| if n == 1 { "1 thread".to_owned() } else { format!("{n} threads") };
     if jobs == 1 {
-        let words = format!(
+        let description = format!(
             "one run after the other with {}: several at once took as long per step, or longer",
             of_threads(threads)
         );
-        return Ok(JobAllocation { description: Some(words), ..JobAllocation::sequential() });
+        return Ok(JobAllocation { description: Some(description), ..JobAllocation::sequential() });
     }
-    let words = format!(
+    let description = format!(
         "{jobs} runs at once with {} each: {:.2} times as many steps per second as one run with {}",
         of_threads(threads / jobs),
         alone / best,
         of_threads(threads)
     );
-    Ok(JobAllocation::even(jobs, threads / jobs, words))
+    Ok(JobAllocation::even(jobs, threads / jobs, description))
 }
 
 /// Returns the seconds that a run of this plan takes on the CPU with this number of threads, from

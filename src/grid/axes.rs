@@ -229,12 +229,12 @@ impl Grid {
 /// Refuses settings that belong to the grid.
 fn check_method(case: &Case) -> Result<()> {
     let sparsity = case.method.settings().sparsity.as_ref();
-    let said = [
+    let conditions = [
         (".pre_prune(…)", sparsity.is_some_and(|sparsity| sparsity.pre_prune.is_some())),
         (".drop_gradients(…)", sparsity.is_some_and(|sparsity| sparsity.dropping.is_some())),
         ("a mask", case.mask.is_some()),
     ];
-    match said.iter().find(|(_, said)| *said) {
+    match conditions.iter().find(|(_, is_set)| *is_set) {
         None => Ok(()),
         Some((setting, _)) => Err(Error::new(
             ErrorKind::Setting,

@@ -100,9 +100,10 @@ impl Case {
     /// can't have.
     pub(super) fn check(&self) -> Result<()> {
         let settings = self.method.settings();
-        for (setting, said) in [(".seed(…)", settings.seed.is_some()), (".fresh()", settings.fresh)]
+        for (setting, is_set) in
+            [(".seed(…)", settings.seed.is_some()), (".fresh()", settings.fresh)]
         {
-            if said {
+            if is_set {
                 let what = format!("an experiment on a method with {setting}");
                 let why = "each case uses the seeds of the experiment, and finished runs are never \
                            trained again";

@@ -101,9 +101,9 @@ fn notes(result: &GridResult) -> String {
 
 /// Returns a table with pruning rates as rows and dropping rates as columns.
 fn markdown_table(cells: &[CellResult], seeds: u64) -> Table {
-    let values = |of: fn(&CellResult) -> f64| {
+    let values = |statistic: fn(&CellResult) -> f64| {
         let mut values = Vec::new();
-        cells.iter().map(of).for_each(|value| {
+        cells.iter().map(statistic).for_each(|value| {
             if !values.contains(&value) {
                 values.push(value);
             }

@@ -18,10 +18,10 @@ pub(super) fn figures(result: &GridResult) -> Vec<(String, MimeBundle)> {
         let together = (of_epsilons.len() > 1).then(|| heat_maps(result, &of_epsilons)).flatten();
         let has_own =
             |slice: &GridSlice<'_>| together.is_none() || slice.cells[0].epsilon.is_none();
-        let own: Vec<_> = slices.iter().map(has_own).collect();
+        let shows_own: Vec<_> = slices.iter().map(has_own).collect();
         all.extend(together);
-        for (slice, own) in slices.iter().zip(own) {
-            all.extend(slice.to_figures(result, own));
+        for (slice, shows_own) in slices.iter().zip(shows_own) {
+            all.extend(slice.to_figures(result, shows_own));
         }
     }
     all.extend(lines::charts(result));

@@ -72,19 +72,20 @@ impl GridPrivacyCost {
         let private = || account.charges().iter().filter(|charge| charge.event.has_guarantee());
         let places: HashMap<&str, usize> =
             tried.iter().enumerate().map(|(at, run)| (run.id.as_str(), at)).collect();
-        let place = |charge: &ChargeRecord| places.get(run_id_of_attempt(&charge.run)).copied();
+        let index_of = |charge: &ChargeRecord| places.get(run_id_of_attempt(&charge.run)).copied();
         // In the order of the runs, whichever was begun first: sums are rounded in their order.
         let mut attempts: Vec<(usize, &ChargeRecord)> =
-            private().filter_map(|charge| Some((place(charge)?, charge))).collect();
+            private().filter_map(|charge| Some((index_of(charge)?, charge))).collect();
         attempts.sort_by_key(|(at, _)| *at);
-        let of = |at: usize| {
-            let begin = attempts.partition_point(|(other, _)| *other < at);
+        let attempts_of = |at: usize| {
+            let start = attempts.partition_point(|(other, _)| *other < at);
             let end = attempts.partition_point(|(other, _)| *other <= at);
-            &attempts[begin..end]
+            &attempts[start..end]
         };
-        let unknown = tried.iter().enumerate().filter(|(at, run)| !run.is_charged_by_any(of(*at)));
-        let own = attempts.iter().map(|(_, charge)| charge.event.clone());
-        let own: Vec<Event> = own.chain(unknown.map(|(_, run)| run.plan.clone())).collect();
+        let unknown =
+            tried.iter().enumerate().filter(|(at, run)| !run.is_charged_by_any(attempts_of(*at)));
+        let events = attempts.iter().map(|(_, charge)| charge.event.clone());
+        let events: Vec<Event> = events.chain(unknown.map(|(_, run)| run.plan.clone())).collect();
         let open = |(at, charge): &&(usize, &ChargeRecord)| {
             !charge.closed && !tried[*at].is_charged_as(charge)
         };
@@ -92,7 +93,7 @@ impl GridPrivacyCost {
             delta: delta.unwrap_or(Delta(1e-5)),
             runs: tried.iter().filter(|run| run.finished.is_some()).count(),
             open_attempts: attempts.iter().filter(open).count(),
-            own_charges: own,
+            own_charges: events,
             stated: attempts.iter().find_map(|(_, charge)| charge.neighbouring),
             own_cost: OnceLock::new(),
             other_runs: private().count() - attempts.len(),

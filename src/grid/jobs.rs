@@ -27,12 +27,12 @@ pub(super) fn run(
 ) -> Result<bool> {
     // A grid whose runs are all stored times nothing and creates no ledger.
     let first = match scheduler.next_action()? {
-        SchedulerAction::Train(work) => work,
+        SchedulerAction::Train(request) => request,
         SchedulerAction::Stop => return Ok(true),
         SchedulerAction::Wait | SchedulerAction::Finish => return Ok(false),
     };
     let split = split()?;
-    split.description.iter().for_each(|words| scheduler.note(words));
+    split.description.iter().for_each(|description| scheduler.note(description));
     let site = JobContext { store, ledger: scheduler.ledgers.ledger()?, data: scheduler.data };
     match &split.jobs[..] {
         [] | [_] => run_sequentially(scheduler, &site, first),
@@ -45,15 +45,15 @@ fn run_sequentially(
     site: &JobContext<'_>,
     first: Box<RunRequest>,
 ) -> Result<bool> {
-    let mut work = first;
+    let mut request = first;
     loop {
         let began = Instant::now();
-        let run = site.train(&work, &mut |said| scheduler.handle_event(&work, said));
-        if !scheduler.complete(&work, run, began.elapsed().as_secs_f64())? {
+        let run = site.train(&request, &mut |event| scheduler.handle_event(&request, event));
+        if !scheduler.complete(&request, run, began.elapsed().as_secs_f64())? {
             return Ok(true);
         }
-        work = match scheduler.next_action()? {
-            SchedulerAction::Train(work) => work,
+        request = match scheduler.next_action()? {
+            SchedulerAction::Train(request) => request,
             SchedulerAction::Stop => return Ok(true),
             SchedulerAction::Wait | SchedulerAction::Finish => return Ok(false),
         };
@@ -98,11 +98,11 @@ fn run_in_parallel(
         let mut is_over = false;
         loop {
             while !is_over && let Some(free) = slots.iter_mut().find(|slot| slot.work.is_none()) {
-                let work = match next.take().map_or_else(
+                let request = match next.take().map_or_else(
                     || scheduler.next_action(),
                     |first| Ok(SchedulerAction::Train(first)),
                 ) {
-                    Ok(SchedulerAction::Train(work)) => work,
+                    Ok(SchedulerAction::Train(request)) => request,
                     Ok(SchedulerAction::Wait) => break,
                     Ok(SchedulerAction::Finish) => {
                         is_over = true;
@@ -119,20 +119,20 @@ fn run_in_parallel(
                         break;
                     }
                 };
-                let sent = free.sender.send(work.clone());
+                let sent = free.sender.send(request.clone());
                 debug_assert!(sent.is_ok(), "a job reads until its channel is closed");
-                free.work = Some(work);
+                free.work = Some(request);
             }
             if slots.iter().all(|slot| slot.work.is_none()) {
                 break;
             }
             let Ok((job, message)) = receiver.recv() else { break };
-            let Some(work) = slots[job].work.clone() else { continue };
+            let Some(request) = slots[job].work.clone() else { continue };
             match message {
-                Message::Event(said) => scheduler.handle_event(&work, said),
+                Message::Event(event) => scheduler.handle_event(&request, event),
                 Message::Finished(run, seconds) => {
                     slots[job].work = None;
-                    match scheduler.complete(&work, run, seconds) {
+                    match scheduler.complete(&request, run, seconds) {
                         Ok(true) => {}
                         Ok(false) => (is_over, interrupted) = (true, true),
                         Err(error) => (is_over, outcome) = (true, Err(error)),
@@ -151,20 +151,20 @@ fn run_in_parallel(
 
 /// Trains the runs that arrive, in the threads and on the device of this share.
 fn worker_loop(
-    works: &Receiver<Box<RunRequest>>,
+    requests: &Receiver<Box<RunRequest>>,
     site: &JobContext<'_>,
     share: &JobResources,
     send: &(dyn Fn(Message) -> bool + Sync),
 ) {
-    for mut work in works {
+    for mut request in requests {
         if let Some(device) = share.device {
-            work.plan = work.plan.clone().on_device(device);
+            request.plan = request.plan.clone().on_device(device);
         }
         let began = Instant::now();
         let train = || {
             share.install(|| {
-                site.train(&work, &mut |said| {
-                    send(Message::Event(said));
+                site.train(&request, &mut |event| {
+                    send(Message::Event(event));
                 })
             })
         };
@@ -186,11 +186,11 @@ struct JobContext<'a> {
 }
 
 impl JobContext<'_> {
-    fn train(&self, work: &RunRequest, say: &mut dyn FnMut(RunEvent)) -> Result<Run> {
+    fn train(&self, request: &RunRequest, report: &mut dyn FnMut(RunEvent)) -> Result<Run> {
         let Self { store, ledger, data } = self;
-        let RunRequest { id, plan, model, .. } = work;
+        let RunRequest { id, plan, model, .. } = request;
         let fit = Fit { id, plan, model, data, claim: Claim::Charge(ledger) };
-        let run = runs::train_and_store(store, fit, &mut Relay(say))?;
+        let run = runs::train_and_store(store, fit, &mut Relay(report))?;
         let run = run.if_stored()?;
         // Reading the run back makes its values equal to those of the next call: a file may change
         // the last bit of a float.
@@ -211,8 +211,8 @@ impl Relay<'_> {
 }
 
 impl Observer for Relay<'_> {
-    fn on_note(&mut self, words: &str) {
-        (self.0)(RunEvent::Note(words.to_owned()));
+    fn on_note(&mut self, text: &str) {
+        (self.0)(RunEvent::Note(text.to_owned()));
     }
     fn on_start(&mut self, progress: &Progress<'_>) {
         self.step(progress);

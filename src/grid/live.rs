@@ -54,8 +54,8 @@ impl GridObserver for LiveGrid {
         self.draw(|| progress.run_line(run), progress.cells);
     }
 
-    fn on_note(&mut self, words: &str) {
-        display(&MimeBundle::text(words));
+    fn on_note(&mut self, text: &str) {
+        display(&MimeBundle::text(text));
     }
 
     fn on_warning(&mut self, error: &Error) {

@@ -40,7 +40,7 @@ pub trait GridObserver {
     fn on_run_end(&mut self, _progress: &GridProgress<'_>, _run: Result<&CellRun, &Error>) {}
     /// Called with a remark: which ledger is charged (once, before the first run), or the cost of
     /// earlier attempts at a run.
-    fn on_note(&mut self, _words: &str) {}
+    fn on_note(&mut self, _text: &str) {}
     /// Called with an error that loses no run, for example that one could not be stored.
     fn on_warning(&mut self, _error: &Error) {}
 }

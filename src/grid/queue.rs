@@ -65,13 +65,13 @@ impl<'a> RunQueue<'a> {
     /// As building the model of a seed.
     pub(crate) fn next(&mut self, running: &HashSet<String>) -> Result<QueueItem> {
         loop {
-            let is_free = |work: &Result<RunRequest, _>| match work {
-                Ok(work) => !running.contains(&work.id),
+            let is_free = |request: &Result<RunRequest, _>| match request {
+                Ok(request) => !running.contains(&request.id),
                 Err(_) => true,
             };
             if let Some(at) = self.ready.iter().position(is_free) {
                 return Ok(match self.ready.remove(at) {
-                    Some(Ok(work)) => QueueItem::Run(Box::new(work)),
+                    Some(Ok(request)) => QueueItem::Run(Box::new(request)),
                     Some(Err((order, at, seed, error))) => {
                         QueueItem::Failed(order, at, seed, error)
                     }
@@ -103,7 +103,7 @@ impl<'a> RunQueue<'a> {
             } else {
                 Ok(planned.clone())
             };
-            let work = plan.and_then(|plan| {
+            let request = plan.and_then(|plan| {
                 let plan = match self.experiment.randomness.seed(seed) {
                     Some(seed) => plan.with_seed(seed),
                     None => plan,
@@ -118,7 +118,7 @@ impl<'a> RunQueue<'a> {
                     model: model.clone(),
                 })
             });
-            self.ready.push_back(work.map_err(|error| (order, at, seed, error)));
+            self.ready.push_back(request.map_err(|error| (order, at, seed, error)));
         }
         Ok(())
     }

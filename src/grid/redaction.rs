@@ -29,12 +29,12 @@ mod tests {
     #[test]
     fn names_are_kept_back_and_numbers_are_not() {
         let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        let said = format!(
+        let text = format!(
             "the run /home/me/runs/00ff00ff00ff00ff is not in {hash}.jsonl, nor \
              ba7816bf8f01cfea-0a1b2c3d; pre_prune = 0.3333333333333333"
         );
         assert_eq!(
-            redact_hashes(&said),
+            redact_hashes(&text),
             "the run /home/me/runs/(name kept back) is not in (name kept back).jsonl, nor (name \
              kept back)-0a1b2c3d; pre_prune = 0.3333333333333333"
         );

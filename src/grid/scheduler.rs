@@ -44,11 +44,11 @@ pub(super) fn run_with_allocation(
     observer: &mut dyn GridObserver,
     split: impl FnOnce(&Experiment, &[Result<Plan>], &Model, &Dataset) -> Result<JobAllocation>,
 ) -> Result<GridResult> {
-    let listening = InterruptGuard::start();
+    let interrupt_guard = InterruptGuard::start();
     let first = build.model(0)?;
     let plans = experiment.plan_cells(&first, data)?;
     let queue = RunQueue::new(experiment, build, data, &plans);
-    let mut scheduler = GridScheduler::new(queue, store, observer, &listening)?;
+    let mut scheduler = GridScheduler::new(queue, store, observer, &interrupt_guard)?;
     scheduler.note(&format!("ledger {}", scheduler.ledgers.describe_ledger()));
     let interrupted = jobs::run(&mut scheduler, store, || split(experiment, &plans, &first, data))?;
     scheduler.into_result(store, first.name(), interrupted)
@@ -66,21 +66,21 @@ pub(crate) fn from_store(
     store: &RunStore,
     missing: &dyn Fn(&str) -> Error,
 ) -> Result<GridResult> {
-    let listening = InterruptGuard::start();
+    let interrupt_guard = InterruptGuard::start();
     let first = build.model(0)?;
     let plans = experiment.plan_cells(&first, data)?;
     let mut observer = NoopGridObserver;
     let queue = RunQueue::new(experiment, build, data, &plans);
-    let mut scheduler = GridScheduler::new(queue, store, &mut observer, &listening)?;
+    let mut scheduler = GridScheduler::new(queue, store, &mut observer, &interrupt_guard)?;
     let interrupted = loop {
         match scheduler.next_action()? {
-            SchedulerAction::Train(work) => {
-                scheduler.running.remove(&work.id);
+            SchedulerAction::Train(request) => {
+                scheduler.running.remove(&request.id);
                 scheduler.record_failure(
-                    work.index,
-                    work.cell_index,
-                    work.seed,
-                    &missing(&work.id),
+                    request.index,
+                    request.cell_index,
+                    request.seed,
+                    &missing(&request.id),
                 );
             }
             SchedulerAction::Wait | SchedulerAction::Finish => break false,
@@ -174,7 +174,7 @@ impl<'a> GridScheduler<'a> {
         queue: RunQueue<'a>,
         store: &'a RunStore,
         observer: &'a mut dyn GridObserver,
-        listening: &'a InterruptGuard,
+        interrupt: &'a InterruptGuard,
     ) -> Result<Self> {
         let RunQueue { experiment, data, plans, .. } = queue;
         let possible = plans.iter().filter(|plan| plan.is_ok()).count();
@@ -185,7 +185,7 @@ impl<'a> GridScheduler<'a> {
             queue,
             data,
             observer,
-            interrupt: listening,
+            interrupt,
             errors: BTreeMap::new(),
             completed: 0,
             total: possible * experiment.seeds as usize,
@@ -202,11 +202,11 @@ impl<'a> GridScheduler<'a> {
 
     /// Returns the result, when all runs have ended that are to be trained.
     fn into_result(self, store: &RunStore, model: &str, interrupted: bool) -> Result<GridResult> {
-        let Self { queue, mut cells, errors, private_runs: tried, data, .. } = self;
+        let Self { queue, mut cells, errors, private_runs, data, .. } = self;
         let experiment = queue.experiment;
         errors.into_values().for_each(|(at, error)| cells[at].errors.push(error));
-        let tried: Vec<PrivateRun> = tried.into_values().collect();
-        let together = GridPrivacyCost::from_ledger(store, data, &tried, delta(&cells))?;
+        let private_runs: Vec<PrivateRun> = private_runs.into_values().collect();
+        let together = GridPrivacyCost::from_ledger(store, data, &private_runs, delta(&cells))?;
         Ok(GridResult(Arc::new(Inner {
             data: with_rehearsal_mark(data.name()),
             model: model.to_owned(),
@@ -232,8 +232,8 @@ impl<'a> GridScheduler<'a> {
             if self.interrupt.should_stop() {
                 return Ok(SchedulerAction::Stop);
             }
-            let work = match self.queue.next(&self.running)? {
-                QueueItem::Run(work) => work,
+            let request = match self.queue.next(&self.running)? {
+                QueueItem::Run(request) => request,
                 QueueItem::Failed(order, at, seed, error) => {
                     self.record_failure(order, at, seed, &error);
                     continue;
@@ -241,35 +241,38 @@ impl<'a> GridScheduler<'a> {
                 QueueItem::Wait => return Ok(SchedulerAction::Wait),
                 QueueItem::Exhausted => return Ok(SchedulerAction::Finish),
             };
-            self.register_private_run(&work);
-            match self.ledgers.load_charged_run(&work.id, &work.model) {
+            self.register_private_run(&request);
+            match self.ledgers.load_charged_run(&request.id, &request.model) {
                 Ok(None) => {
-                    self.running.insert(work.id.clone());
-                    return Ok(SchedulerAction::Train(work));
+                    self.running.insert(request.id.clone());
+                    return Ok(SchedulerAction::Train(request));
                 }
                 Ok(Some(run)) => {
                     // Hundreds of runs may have the same warning: it is shown once.
-                    for words in run.warnings() {
-                        if self.shown_warnings.insert(words.clone()) {
-                            self.handle_event(&work, RunEvent::Note(words.clone()));
+                    for warning in run.warnings() {
+                        if self.shown_warnings.insert(warning.clone()) {
+                            self.handle_event(&request, RunEvent::Note(warning.clone()));
                         }
                     }
-                    self.record_success(&work, &run);
+                    self.record_success(&request, &run);
                 }
-                Err(error) => self.record_failure(work.index, work.cell_index, work.seed, &error),
+                Err(error) => {
+                    self.record_failure(request.index, request.cell_index, request.seed, &error)
+                }
             }
         }
     }
 
     /// Handles a report of a run that is being trained.
-    pub(super) fn handle_event(&mut self, work: &RunRequest, said: RunEvent) {
-        match said {
-            RunEvent::Note(words) => {
-                let cell = describe_cell(&self.cells[work.cell_index]);
-                self.observer.on_note(&format!("{cell}, seed {}: {words}", work.seed));
+    pub(super) fn handle_event(&mut self, request: &RunRequest, event: RunEvent) {
+        match event {
+            RunEvent::Note(note) => {
+                let cell = describe_cell(&self.cells[request.cell_index]);
+                self.observer.on_note(&format!("{cell}, seed {}: {note}", request.seed));
             }
             RunEvent::Step(step, steps) => {
-                let (progress, observer) = self.progress(work.cell_index, work.seed, step, steps);
+                let (progress, observer) =
+                    self.progress(request.cell_index, request.seed, step, steps);
                 observer.on_progress(&progress);
             }
             RunEvent::Warning(error) => self.observer.on_warning(&error),
@@ -277,8 +280,8 @@ impl<'a> GridScheduler<'a> {
     }
 
     /// Passes a remark about the grid as a whole to the observer.
-    pub(super) fn note(&mut self, words: &str) {
-        self.observer.on_note(words);
+    pub(super) fn note(&mut self, text: &str) {
+        self.observer.on_note(text);
     }
 
     /// Handles the end of a training. Returns whether the grid goes on: not after an interrupt.
@@ -287,11 +290,11 @@ impl<'a> GridScheduler<'a> {
     /// The error of a run whose device does not work any more: every other run would fail as well.
     pub(super) fn complete(
         &mut self,
-        work: &RunRequest,
+        request: &RunRequest,
         run: Result<Run>,
         seconds: f64,
     ) -> Result<bool> {
-        self.running.remove(&work.id);
+        self.running.remove(&request.id);
         match run {
             Ok(run) if run.is_interrupted() => return Ok(false),
             Ok(run) => {
@@ -299,32 +302,32 @@ impl<'a> GridScheduler<'a> {
                     self.trained_runs_and_seconds.0 + 1,
                     self.trained_runs_and_seconds.1 + seconds,
                 );
-                self.record_success(work, &run);
+                self.record_success(request, &run);
             }
             Err(error) => {
-                if error.kind() == ErrorKind::Device && work.plan.resolve_device().is_err() {
+                if error.kind() == ErrorKind::Device && request.plan.resolve_device().is_err() {
                     return Err(error.append_advice(
                         "finished runs are kept; run the grid again to train the others",
                     ));
                 }
-                self.record_failure(work.index, work.cell_index, work.seed, &error);
+                self.record_failure(request.index, request.cell_index, request.seed, &error);
             }
         }
         Ok(true)
     }
 
-    fn record_success(&mut self, work: &RunRequest, run: &Run) {
+    fn record_success(&mut self, request: &RunRequest, run: &Run) {
         let record = run.record();
         let order = self.order_by_id.get(&record.id);
         if let Some(tried) = order.and_then(|order| self.private_runs.get_mut(order)) {
             tried.finished = Some(record.charged.clone());
         }
         self.completed += 1;
-        let summary = to_cell_run(work.seed, run, self.data.test().len());
-        let runs = &mut self.cells[work.cell_index].runs;
-        let place = runs.partition_point(|other| other.seed < work.seed);
-        runs.insert(place, summary.clone());
-        let (progress, observer) = self.progress(work.cell_index, work.seed, 0, 0);
+        let summary = to_cell_run(request.seed, run, self.data.test().len());
+        let runs = &mut self.cells[request.cell_index].runs;
+        let position = runs.partition_point(|other| other.seed < request.seed);
+        runs.insert(position, summary.clone());
+        let (progress, observer) = self.progress(request.cell_index, request.seed, 0, 0);
         observer.on_run_end(&progress, Ok(&summary));
     }
 
@@ -362,12 +365,12 @@ impl<'a> GridScheduler<'a> {
     }
 
     /// Registers a private run, unless another case has it.
-    fn register_private_run(&mut self, work: &RunRequest) {
-        if work.plan.has_guarantee() && !self.order_by_id.contains_key(&work.id) {
-            let plan = work.plan.event();
-            self.order_by_id.insert(work.id.clone(), work.index);
+    fn register_private_run(&mut self, request: &RunRequest) {
+        if request.plan.has_guarantee() && !self.order_by_id.contains_key(&request.id) {
+            let plan = request.plan.event();
+            self.order_by_id.insert(request.id.clone(), request.index);
             self.private_runs
-                .insert(work.index, PrivateRun { id: work.id.clone(), plan, finished: None });
+                .insert(request.index, PrivateRun { id: request.id.clone(), plan, finished: None });
         }
     }
 }

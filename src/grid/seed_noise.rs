@@ -37,12 +37,12 @@ pub(super) fn seed_noise_by_group(result: &Inner) -> Vec<Pool> {
         };
         !(0..all.len()).any(inside)
     };
-    let told = (0..all.len()).filter(|&at| alone(at));
+    let distinct = (0..all.len()).filter(|&at| alone(at));
     let name = |cells: &[CellResult]| {
         let at = if are_single { String::new() } else { heading_suffix(cells.iter()) };
         format!("{}{at}", cells[0].method)
     };
-    told.filter_map(|at| pool(name(all[at]), all[at], result.seeds)).collect()
+    distinct.filter_map(|at| pool(name(all[at]), all[at], result.seeds)).collect()
 }
 
 fn ids(cells: &[CellResult]) -> impl Iterator<Item = &str> {
@@ -61,17 +61,17 @@ fn pool(name: String, cells: &[CellResult], seeds: u64) -> Option<Pool> {
 pub(super) fn notes(result: &Inner) -> Vec<String> {
     let pools = seed_noise_by_group(result);
     if pools.is_empty() {
-        let words = match result.seeds {
+        let note = match result.seeds {
             1 => "One seed gives no estimate of noise: use several before you compare cases.",
             _ => "No case has two finished runs yet, so the seed noise is unknown.",
         };
-        return vec![words.into()];
+        return vec![note.into()];
     }
     let mut notes: Vec<String> = match pools.as_slice() {
-        [only] => vec![format!("Differences{}", only.words())],
+        [only] => vec![format!("Differences{}", only.description())],
         several => several
             .iter()
-            .map(|pool| format!("{}: differences{}", pool.name, pool.words()))
+            .map(|pool| format!("{}: differences{}", pool.name, pool.description()))
             .collect(),
     };
     let seeds = result.seeds;
@@ -94,7 +94,7 @@ pub(super) fn notes(result: &Inner) -> Vec<String> {
 }
 
 impl Pool {
-    fn words(&self) -> String {
+    fn description(&self) -> String {
         let points = |share: f64| format!("{} points", format::significant(100.0 * share, 2));
         let freedom = match self.freedom {
             1 => "1 degree of freedom".to_owned(),

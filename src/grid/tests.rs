@@ -54,7 +54,8 @@ fn spent(epsilon: f64) -> PrivacyCost {
 }
 
 fn result(cells: Vec<CellResult>, seeds: u64) -> Inner {
-    let own = cells.iter().flat_map(|c| &c.runs).filter(|run| run.epsilon.is_some()).count();
+    let private_runs =
+        cells.iter().flat_map(|c| &c.runs).filter(|run| run.epsilon.is_some()).count();
     Inner {
         data: "toys".into(),
         model: "linear".into(),
@@ -66,9 +67,9 @@ fn result(cells: Vec<CellResult>, seeds: u64) -> Inner {
         interrupted: false,
         privacy_cost: GridPrivacyCost {
             delta: Delta(1e-5),
-            runs: own,
+            runs: private_runs,
             open_attempts: 0,
-            own_charges: vec![Event::Gaussian { noise_multiplier: 1.0, count: 1 }; own],
+            own_charges: vec![Event::Gaussian { noise_multiplier: 1.0, count: 1 }; private_runs],
             stated: None,
             own_cost: OnceLock::from(Ok(spent(5.25))),
             other_runs: 0,
@@ -90,7 +91,7 @@ fn of(inner: Inner) -> GridResult {
 }
 
 #[test]
-fn cells_say_mean_spread_and_the_largest_epsilon() {
+fn cells_display_mean_spread_and_the_largest_epsilon() {
     let result = of(two_cells());
     let first = &result.cells()[0];
     assert!((first.mean().unwrap() - 0.91).abs() < 1e-12);
@@ -229,8 +230,8 @@ fn costs_are_those_of_all_runs_together_and_choosing_is_not_free() {
     let mut more = two_cells();
     for (others, words) in [(1, "the 1 other private run on"), (2, "the 2 other private runs on")] {
         more.privacy_cost.other_runs = others;
-        let said = of(more.clone()).on_record().unwrap();
-        assert!(said.contains(words) && said.contains("epsilon 7.5 "), "{said}");
+        let text = of(more.clone()).on_record().unwrap();
+        assert!(text.contains(words) && text.contains("epsilon 7.5 "), "{text}");
         assert_eq!(of(more.clone()).to_string(), of(two_cells()).to_string());
     }
     // Attempts that gave no run are in the sum, and said to be.
@@ -265,7 +266,7 @@ fn costs_are_those_of_all_runs_together_and_choosing_is_not_free() {
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn missing_runs_are_listed() {
     let mut inner = two_cells();
     inner.cells[1].runs.pop();
     inner.cells[1].errors.push("seed 1: the disk\n  what to do: look".into());

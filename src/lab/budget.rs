@@ -226,8 +226,8 @@ mod tests {
         let preview = |epsilon| Preview::with_ledger(&plan(epsilon)?, &store, &data);
         let fits = preview(0.3)?;
         assert!(fits.to_string().contains("spent by 2 runs"), "{fits}");
-        let place = format!("{}: 1 run on these data", folder.path().join("ledger").display());
-        assert!(fits.to_string().contains(&place), "{place} is not in:\n{fits}");
+        let expected = format!("{}: 1 run on these data", folder.path().join("ledger").display());
+        assert!(fits.to_string().contains(&expected), "{expected} is not in:\n{fits}");
         assert!(!fits.warnings().iter().any(|warning| warning.contains("budget")), "{fits}");
         let over = preview(2.9)?;
         assert!(over.warnings().iter().any(|w| w.contains("over budget")), "{over}");

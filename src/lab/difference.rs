@@ -27,23 +27,23 @@ impl Run {
     /// # Guarantee
     /// That of the two runs; accuracies are computed on their test parts.
     pub fn difference(&self, other: &Self) -> Table {
-        let (mut own, mut others) = (values(self), values(other));
-        let mut names: Vec<String> = own.iter().map(|(name, _)| name.clone()).collect();
-        for (name, _) in &others {
+        let (mut this_run, mut other_run) = (values(self), values(other));
+        let mut names: Vec<String> = this_run.iter().map(|(name, _)| name.clone()).collect();
+        for (name, _) in &other_run {
             if !names.contains(name) {
                 names.push(name.clone());
             }
         }
         let mut take = |name: &str| {
-            let of = |all: &mut Vec<(String, String)>| {
-                let at = all.iter().position(|(key, _)| key == name);
-                at.map_or("-".to_owned(), |at| all.swap_remove(at).1)
+            let take_value = |entries: &mut Vec<(String, String)>| {
+                let at = entries.iter().position(|(key, _)| key == name);
+                at.map_or("-".to_owned(), |at| entries.swap_remove(at).1)
             };
-            (of(&mut own), of(&mut others))
+            (take_value(&mut this_run), take_value(&mut other_run))
         };
         let rows = names.iter().map(|name| (name, take(name)));
-        let rows = rows.filter(|(_, (own, other))| own != other);
-        let rows = rows.map(|(name, (own, other))| [name.clone(), own, other]);
+        let rows = rows.filter(|(_, (this_run, other_run))| this_run != other_run);
+        let rows = rows.map(|(name, (this_run, other_run))| [name.clone(), this_run, other_run]);
         let table = Table::new(["", "this run", "other run"]).rows(rows);
         let table = table.coverage(run_coverage(self.record()).max(run_coverage(other.record())));
         if table.is_empty() {

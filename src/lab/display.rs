@@ -125,7 +125,7 @@ shown!(ConfusionMatrix, ConfusionMatrix::bundle);
 shown!(ClassAccuracy, ClassAccuracy::bundle);
 shown!(Predictions, Predictions::bundle);
 shown!(Filters, Filters::bundle);
-shown!(DeviceSpec, Coverage::Public, |place| MimeBundle::text(place.describe()));
+shown!(DeviceSpec, Coverage::Public, |device| MimeBundle::text(device.describe()));
 shown!(Model, Coverage::Public, |model| model_table(model).bundle());
 shown!(GradientCheck, Coverage::NotCovered, |proof| MimeBundle::text(proof.to_string()));
 shown!(Event, Coverage::Public, |event| MimeBundle::prose(event.to_string()));
@@ -135,7 +135,7 @@ shown!(TradeOff, Coverage::Public, trade_off_bundle);
 shown!(Mask, |mask| with_text(figures::mask(mask), mask.to_string()));
 shown!(Saliency, |saliency| figures::saliency_histograms(saliency).bundle());
 shown!(Overlap, |overlap| MimeBundle::prose(overlap.to_string()));
-shown!(SelectionLog, |touched| figures::selection_log(touched).bundle());
+shown!(SelectionLog, |log| figures::selection_log(log).bundle());
 shown!(ClippedFractions, |shares| figures::clipped_fractions(shares).bundle());
 shown!(SignalNoise, |signal| figures::signal_and_noise(signal).bundle());
 shown!(GradientNorms, |norms| figures::gradient_norm_histogram(norms).bundle());
@@ -189,15 +189,15 @@ shown_as_text!(Coverage::NotCovered, [MembershipReport]);
 
 /// Returns the description of the data, with examples.
 fn data_bundle(data: &Dataset) -> MimeBundle {
-    let words = format!("{data}\n{}", data.source());
-    let about = || MimeBundle::prose(&words).with_coverage(Coverage::Public);
+    let description = format!("{data}\n{}", data.source());
+    let about = || MimeBundle::prose(&description).with_coverage(Coverage::Public);
     let shown = if data.vocabulary().is_some() { 12 } else { 40 };
     match figures::examples(data, shown) {
         Ok(figure) => match figure.bundle() {
             all if all.coverage == Coverage::NotCovered => all.with_covered_part(about()),
             all => all,
         },
-        Err(error) => MimeBundle::prose(format!("{words}\nNo examples are shown: {error}")),
+        Err(error) => MimeBundle::prose(format!("{description}\nNo examples are shown: {error}")),
     }
 }
 
@@ -221,8 +221,9 @@ pub(super) fn model_table(model: &Model) -> Table {
     let how = AutoExecutor::default().norm_methods(model.network());
     let norms = |layer: &str| {
         let prefix = format!("{layer}.");
-        let own = parameters.iter().zip(&how).filter(|(p, _)| p.path.starts_with(&prefix));
-        own.max_by_key(|(p, _)| p.len()).map_or("-", |(_, how)| how)
+        let layer_parameters =
+            parameters.iter().zip(&how).filter(|(p, _)| p.path.starts_with(&prefix));
+        layer_parameters.max_by_key(|(p, _)| p.len()).map_or("-", |(_, how)| how)
     };
     let rows = model.layers().into_iter().map(|layer| {
         let (count, norms) = match layer.parameters {

@@ -85,9 +85,9 @@ impl DrawnPrior {
     /// ```
     pub fn model(
         mut self,
-        make: impl Fn(&Dataset) -> Result<Model> + Send + Sync + 'static,
+        build_model: impl Fn(&Dataset) -> Result<Model> + Send + Sync + 'static,
     ) -> Self {
-        self.make = Arc::new(make);
+        self.make = Arc::new(build_model);
         self
     }
 

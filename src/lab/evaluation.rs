@@ -210,7 +210,7 @@ fn predictions(
 
 fn confusion_matrix(
     model: &Model,
-    about: EvaluationLabel,
+    label: EvaluationLabel,
     data: &Dataset,
 ) -> Result<ConfusionMatrix> {
     check_test(data)?;
@@ -220,7 +220,7 @@ fn confusion_matrix(
     let predicted = model.predict_examples(data.test())?;
     let names: Vec<String> = names.collect();
     let matrix = ConfusionMatrix::new(&names, data.test().labels(), &predicted)?;
-    Ok(matrix.with_name(about.0).with_coverage(about.1))
+    Ok(matrix.with_name(label.0).with_coverage(label.1))
 }
 
 #[cfg(test)]
@@ -254,16 +254,24 @@ mod tests {
             plan.plan(data)
         };
         let raw = |data: &Dataset| NonPrivate::new().batch_size(40).steps(2).seed(1).plan(data);
-        let (public, own) = (data::glyphs_with(140, 30, 1)?, private(1));
+        let (public, private_data) = (data::glyphs_with(140, 30, 1)?, private(1));
         let model = models::linear(&public).seed(1).build()?;
         let cases = [
             (trained(&raw(&public)?, &model, &public)?, &public, Coverage::Public),
             (trained(&dp(&public)?, &model, &public)?, &public, Coverage::Public),
-            (trained(&dp(&own)?, &model, &own)?, &own, Coverage::TestPart),
-            (trained(&dp(&own)?, &model, &own)?, &public, Coverage::Covered),
-            (trained(&raw(&own)?, &model, &own)?, &own, Coverage::NotCovered),
-            (trained(&raw(&own)?, &model, &own)?, &public, Coverage::NotCovered),
-            (trained(&raw(&public)?, &model, &public)?, &own, Coverage::TestPart),
+            (
+                trained(&dp(&private_data)?, &model, &private_data)?,
+                &private_data,
+                Coverage::TestPart,
+            ),
+            (trained(&dp(&private_data)?, &model, &private_data)?, &public, Coverage::Covered),
+            (
+                trained(&raw(&private_data)?, &model, &private_data)?,
+                &private_data,
+                Coverage::NotCovered,
+            ),
+            (trained(&raw(&private_data)?, &model, &private_data)?, &public, Coverage::NotCovered),
+            (trained(&raw(&public)?, &model, &public)?, &private_data, Coverage::TestPart),
         ];
         for (i, (run, data, expected)) in cases.iter().enumerate() {
             assert_eq!(run.confusion_matrix(data)?.coverage(), *expected, "case {i}");
@@ -272,10 +280,10 @@ mod tests {
         }
         // Whoever knows the seed can compute the noise.
         let seeded = DpSgd::new().target(Epsilon(3.0), Delta(1e-4)).batch_size(40).steps(2).seed(1);
-        let seeded = trained(&seeded.plan(&own)?, &model, &own)?;
-        assert_eq!(seeded.confusion_matrix(&own)?.coverage(), Coverage::NotCovered);
+        let seeded = trained(&seeded.plan(&private_data)?, &model, &private_data)?;
+        assert_eq!(seeded.confusion_matrix(&private_data)?.coverage(), Coverage::NotCovered);
         // Private data: pictures are not covered whatever the run.
-        assert_eq!(cases[2].0.predictions(&own)?.bundle().coverage, Coverage::NotCovered);
+        assert_eq!(cases[2].0.predictions(&private_data)?.bundle().coverage, Coverage::NotCovered);
         let filters = cases.iter().map(|(run, ..)| run.filters().unwrap().coverage());
         use Coverage::{Covered, NotCovered, Public};
         let expected = [Public, Public, Covered, Covered, NotCovered, NotCovered, Public];

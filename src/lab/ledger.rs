@@ -263,21 +263,21 @@ mod tests {
     }
 
     #[test]
-    fn the_view_counts_every_run_and_says_what_is_left() {
+    fn the_view_counts_every_run_and_has_the_remaining_budget() {
         let (folder, store, ledger) = project();
         let training = |count| Event::Gaussian { noise_multiplier: 5.0, count };
         begin(&ledger, "1", "DP-SGD on toys", &training(1));
         begin(&ledger, "2", "DP-SGD on toys", &training(2));
         let spending = ledger.set_budget(Epsilon(4.0), Delta(1e-6)).unwrap();
         let view = ledger_in(&store).unwrap();
-        let said = view.to_string();
+        let shown = view.to_string();
         for part in ["2 x DP-SGD on toys", "at delta 1e-6", "epsilon 4", "all 2 runs on record are"]
         {
-            assert!(said.contains(part), "{said}");
+            assert!(shown.contains(part), "{shown}");
         }
-        assert!(said.contains(&RoundedDown(spending.remaining()).to_string()), "{said}");
+        assert!(shown.contains(&RoundedDown(spending.remaining()).to_string()), "{shown}");
         assert_eq!(view.epsilon("abc123"), spending.cost.epsilon);
-        assert!(!said.contains("abc123") && !view.bundle().html.unwrap().contains("abc123"));
+        assert!(!shown.contains("abc123") && !view.bundle().html.unwrap().contains("abc123"));
 
         let path = folder.path().join("out/ledger.json");
         view.export(&path).unwrap();
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_was_stopped_says_on_what_condition_its_charge_holds() {
+    fn the_charge_of_a_stopped_run_is_shown_with_its_condition() {
         let (_folder, store, ledger) = project();
         let training = |count| Event::Gaussian { noise_multiplier: 5.0, count };
         begin(&ledger, "1", "DP-SGD on toys", &training(9));
@@ -300,10 +300,10 @@ mod tests {
         begin(&ledger, "2", "DP-SGD on toys", &training(2));
         ledger.close_run("2", &training(2)).unwrap();
         let view = ledger_in(&store).unwrap();
-        let said = view.to_string();
+        let text = view.to_string();
         let stop = "1 run was stopped early and is charged for the steps it took";
         for part in [stop, crate::privacy::STOPPING_ASSUMPTION] {
-            assert!(said.contains(part), "{part} is not in:\n{said}");
+            assert!(text.contains(part), "{part} is not in:\n{text}");
         }
         let json: serde_json::Value = serde_json::from_str(&view.to_json().unwrap()).unwrap();
         let runs = &json["data_sets"][0]["runs"];
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_total_that_nobody_can_compute_is_said_in_its_row() {
+    fn a_total_that_no_accountant_computes_is_unknown_in_its_row() {
         let (_folder, store, ledger) = project();
         begin(&ledger, "1", "baseline on toys", &Event::Unaccountable { why: "raw".into() });
         // Noise so small that its epsilon is beyond all floating-point numbers.
@@ -320,8 +320,8 @@ mod tests {
         begin(&ledger, "2", "a slip", &tiny);
         let view = ledger_in(&store).unwrap();
         assert_eq!((view.without_privacy("abc123"), view.epsilon("abc123")), (1, f64::INFINITY));
-        let said = view.to_string();
-        assert!(said.contains("unknown: ") && said.contains("1 (if their results"), "{said}");
+        let text = view.to_string();
+        assert!(text.contains("unknown: ") && text.contains("1 (if their results"), "{text}");
         assert_eq!((view.epsilon("another"), view.data_sets()), (0.0, 1));
     }
 

@@ -158,17 +158,20 @@ mod tests {
 
     #[test]
     fn other_values_are_refused_with_the_kind_that_is_expected() {
-        for (text, of) in [
+        for (text, result) in [
             ("0.5", parameter("n", 1_i32, "0.5").err()),
             ("-1", parameter("n", 1_usize, "-1").err()),
             ("300", parameter("n", 1_u8, "300").err()),
             ("many", parameter("n", 1_i64, "many").err()),
         ] {
-            let said = of.expect("refused").to_string();
-            assert!(said.contains(&format!("n = {text}")) && said.contains("integer"), "{said}");
+            let message = result.expect("refused").to_string();
+            assert!(
+                message.contains(&format!("n = {text}")) && message.contains("integer"),
+                "{message}"
+            );
         }
         assert!(parameter("on", true, "1").is_err() && parameter("rate", 1.0, "fast").is_err());
-        let said = parameter("rates", vec![1], "[1, 0.5]").expect_err("refused").to_string();
-        assert!(said.contains("a list"), "{said}");
+        let message = parameter("rates", vec![1], "[1, 0.5]").expect_err("refused").to_string();
+        assert!(message.contains("a list"), "{message}");
     }
 }

@@ -53,24 +53,24 @@ impl Preview {
         add(&mut rows, "optimizer", format!("{optimizer}, learning rate {rate}"));
         if let Some(selection) = plan.selection() {
             let candidates = format::pluralise(selection.candidates().len(), "candidate");
-            let words = format!(
+            let description = format!(
                 "the best of a random number of trials ({}) of {candidates}; this is the first \
                  candidate, and epsilon is for all trials together",
                 selection.trials()
             );
-            add(&mut rows, "private selection", words);
+            add(&mut rows, "private selection", description);
         }
         post_processing(plan, &mut rows);
         let mut warnings = Vec::new();
         if with_device {
             match plan.resolve_device() {
-                Ok(place) => add(&mut rows, "device", place.describe()),
+                Ok(device) => add(&mut rows, "device", device.describe()),
                 Err(error) => warnings.push(format!("training will be refused: {error}")),
             }
         }
-        add_some(&mut rows, "augmentation", plan.settings().augment);
+        add_if_some(&mut rows, "augmentation", plan.settings().augment);
         let freezing = Some(plan.freezing()).filter(|freezing| !freezing.is_empty());
-        add_some(&mut rows, "parameters", freezing);
+        add_if_some(&mut rows, "parameters", freezing);
         if let Some(sparsity) = plan.sparsity() {
             coordinates(sparsity, &mut rows, &mut warnings)?;
         }
@@ -81,9 +81,13 @@ impl Preview {
                 None => sigma,
             };
             let noise = privacy.clip.noise_std(of_sum);
-            let own = plan.descriptor()?.bound_description;
-            add(&mut rows, "clip", own(plan).unwrap_or_else(|| privacy.clip.to_string()));
-            add_some(&mut rows, "clip norm", privacy.quantile.as_ref());
+            let describe_bound = plan.descriptor()?.bound_description;
+            add(
+                &mut rows,
+                "clip",
+                describe_bound(plan).unwrap_or_else(|| privacy.clip.to_string()),
+            );
+            add_if_some(&mut rows, "clip norm", privacy.quantile.as_ref());
             // As events and statements write it: never more noise than there is.
             add(&mut rows, "noise multiplier", RoundedDown(privacy.noise_multiplier));
             let in_words = if matches!(privacy.clip, ClipRule::Backprop(_)) {
@@ -139,9 +143,9 @@ impl Preview {
                 }
                 // Training this plan would fail with this error.
                 Err(error) if error.kind() == ErrorKind::Ledger => {
-                    let said = error.to_string();
-                    let said = said.lines().next().unwrap_or_default();
-                    warnings.push(format!("over budget, training will be refused: {said}"));
+                    let message = error.to_string();
+                    let message = message.lines().next().unwrap_or_default();
+                    warnings.push(format!("over budget, training will be refused: {message}"));
                     warnings.push(format!("to stay within the budget: {}", error.advice()));
                 }
                 Err(error) => return Err(error),
@@ -162,8 +166,8 @@ impl Preview {
         match &self.private_note {
             None => public.bundle(),
             Some(note) => {
-                let whole = public.clone().row(["note", note]).coverage(Coverage::NotCovered);
-                whole.bundle().with_covered_part(public.bundle())
+                let complete = public.clone().row(["note", note]).coverage(Coverage::NotCovered);
+                complete.bundle().with_covered_part(public.bundle())
             }
         }
     }
@@ -183,7 +187,7 @@ fn add(rows: &mut Rows, name: impl Into<String>, value: impl ToString) {
     rows.push((name.into(), value.to_string()));
 }
 
-fn add_some(rows: &mut Rows, name: &str, value: Option<impl ToString>) {
+fn add_if_some(rows: &mut Rows, name: &str, value: Option<impl ToString>) {
     rows.extend(value.map(|value| (name.to_owned(), value.to_string())));
 }
 
@@ -221,16 +225,16 @@ fn post_processing(plan: &Plan, rows: &mut Rows) {
     let schedule = &settings.learning_rate_schedule;
     let schedule = (*schedule != LearningRate::Constant).then(|| schedule.to_string());
     let rate: Vec<String> = warm_up.into_iter().chain(schedule).collect();
-    add_some(rows, "learning rate", (!rate.is_empty()).then(|| rate.join(", then ")));
-    add_some(rows, "weight decay", Some(plan.weight_decay()).filter(|decay| *decay > 0.0));
-    add_some(rows, "average", plan.settings().average);
+    add_if_some(rows, "learning rate", (!rate.is_empty()).then(|| rate.join(", then ")));
+    add_if_some(rows, "weight decay", Some(plan.weight_decay()).filter(|decay| *decay > 0.0));
+    add_if_some(rows, "average", plan.settings().average);
 }
 
 /// Adds the rows about coordinates: the mask, its release, and gradient dropping.
 fn coordinates(sparsity: &Sparsity, rows: &mut Rows, warnings: &mut Vec<String>) -> Result<()> {
-    add_some(rows, "pre-pruning", sparsity.pre_prune.as_ref());
-    add_some(rows, "the mask releases", sparsity.mask_release()?);
-    add_some(rows, "gradient dropping", sparsity.dropping);
+    add_if_some(rows, "pre-pruning", sparsity.pre_prune.as_ref());
+    add_if_some(rows, "the mask releases", sparsity.mask_release()?);
+    add_if_some(rows, "gradient dropping", sparsity.dropping);
     if sparsity.pre_prune.is_none() && sparsity.dropping.is_none() {
         warnings.push("nothing is pruned or dropped: this is plain training".into());
     }
@@ -243,14 +247,14 @@ fn epsilon_rows(plan: &Plan, spent: &PrivacyCost, delta: Delta, rows: &mut Rows)
     add(rows, format!("epsilon at delta {}", format::delta(delta.0)), epsilon);
     let releases = plan.releases_after(plan.steps());
     let others = compare_accountants(&releases, delta, plan.neighbouring());
-    let others = others.iter().filter(|answer| answer.accountant != spent.accountant);
-    let told = others.filter_map(|answer| {
-        let epsilon = format::eps(answer.cost.as_ref().ok()?.epsilon);
-        let name = &answer.accountant;
-        let doubt = if answer.approximate { " (approximate)" } else { "" };
+    let others = others.iter().filter(|result| result.accountant != spent.accountant);
+    let results = others.filter_map(|result| {
+        let epsilon = format::eps(result.cost.as_ref().ok()?.epsilon);
+        let name = &result.accountant;
+        let doubt = if result.approximate { " (approximate)" } else { "" };
         Some(format!("{name} {epsilon}{doubt}"))
     });
-    add(rows, "by other accountants", told.collect::<Vec<_>>().join(", "));
+    add(rows, "by other accountants", results.collect::<Vec<_>>().join(", "));
 }
 
 impl fmt::Display for Preview {
@@ -277,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_occurs_many_times_is_told_to_the_owner_only() -> Result<()> {
+    fn a_repeated_row_is_shown_to_the_owner_only() -> Result<()> {
         let with_copies = |copies: usize| {
             let x = (0..200).map(|i| if i < copies { 0.5 } else { i as f32 }).collect();
             from_vecs(x, &[1], vec![0; 200], 2)
@@ -311,8 +315,8 @@ mod tests {
         let (events, delta) = (plan.releases_after(100), plan.privacy().unwrap().delta);
         let group = group_epsilon(&TightestAccountant::new(), &events, delta, 12)?;
         let (text, _) = previewed(&plan, &data)?;
-        let said = format!("for all 12 together it is at most {}", RoundedUp(group));
-        assert!(text.replace('\n', " ").contains(&said), "{said} is not in:\n{text}");
+        let expected = format!("for all 12 together it is at most {}", RoundedUp(group));
+        assert!(text.replace('\n', " ").contains(&expected), "{expected} is not in:\n{text}");
         Ok(())
     }
 

@@ -52,10 +52,12 @@ pub(super) fn record_table(record: &RunRecord) -> Table {
         .rows(
             record
                 .published_claim()
-                .map(|it| ["claimed by the paper".into(), format!("{it}: not valid")]),
+                .map(|claim| ["claimed by the paper".into(), format!("{claim}: not valid")]),
         )
         .rows(record.events().iter().map(|event| ["released".to_owned(), event.to_string()]))
-        .rows(record.curve.divergence().map(|it| ["note".to_owned(), it.to_string()]))
+        .rows(
+            record.curve.divergence().map(|divergence| ["note".to_owned(), divergence.to_string()]),
+        )
         .coverage(run_coverage(record))
 }
 
@@ -141,11 +143,11 @@ mod tests {
             }
         }
         assert_eq!(plan.to_string(), plan_shown.text);
-        for said in ["epsilon at delta 1e-4", "noise multiplier", "3 steps"] {
-            assert!(plan_shown.text.contains(said), "{said}: {plan_shown}");
+        for part in ["epsilon at delta 1e-4", "noise multiplier", "3 steps"] {
+            assert!(plan_shown.text.contains(part), "{part}: {plan_shown}");
         }
-        for said in ["3 of 3: all steps were taken", "epsilon spent at delta 1e-4", "trained at"] {
-            assert!(record.text.contains(said), "{said}: {record}");
+        for part in ["3 of 3: all steps were taken", "epsilon spent at delta 1e-4", "trained at"] {
+            assert!(record.text.contains(part), "{part}: {record}");
         }
         assert_eq!(curve.text.lines().count(), 2 + run.curve().points.len(), "{curve}");
         Ok(())

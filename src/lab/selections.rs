@@ -59,16 +59,20 @@ mod tests {
     fn the_figure_states_what_the_run_reveals_and_a_dense_run_has_none() -> Result<()> {
         let public = data::glyphs_with(40, 10, 5)?;
         let (x, y) = (public.train().features_flat().to_vec(), public.train().labels().to_vec());
-        let own = data::from_vecs(x, public.shape(), y, 10)?.split(0.7, 1)?;
+        let private_data = data::from_vecs(x, public.shape(), y, 10)?.split(0.7, 1)?;
         let dropping = Dropping::random(0.5);
         let dp = DpSsgd::new().target(Epsilon(3.0), Delta(1e-3)).batch_size(10).steps(4);
         let dp = dp.drop_gradients(dropping);
         let raw = NonPrivate::new().batch_size(10).steps(4);
         let cases = [
             (dp.plan(&public)?, &public, Coverage::Public),
-            (dp.plan(&own)?, &own, Coverage::Covered),
-            (dp.clone().seed(1).plan(&own)?, &own, Coverage::NotCovered),
-            (raw.clone().drop_gradients(dropping).plan(&own)?, &own, Coverage::NotCovered),
+            (dp.plan(&private_data)?, &private_data, Coverage::Covered),
+            (dp.clone().seed(1).plan(&private_data)?, &private_data, Coverage::NotCovered),
+            (
+                raw.clone().drop_gradients(dropping).plan(&private_data)?,
+                &private_data,
+                Coverage::NotCovered,
+            ),
         ];
         for (i, (plan, data, expected)) in cases.iter().enumerate() {
             assert_eq!(trained(plan, data)?.selections()?.bundle().coverage, *expected, "case {i}");

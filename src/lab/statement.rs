@@ -63,27 +63,27 @@ fn describe_coordinates(
         let how = &mask.origin().method;
         format!("{kept} of {all} weights are trained, the others {others} ({how})")
     });
-    let mut said = format!("Coordinates: {trained}");
+    let mut text = format!("Coordinates: {trained}");
     if let Some(dropping) = sparsity.dropping {
-        said += &format!("; every step leaves out {dropping}");
+        text += &format!("; every step leaves out {dropping}");
     }
-    said.push('.');
+    text.push('.');
     let private = !matches!(record.badge(mask), Badge::NoGuarantee(_));
     if !released.is_empty() && private {
         let events = released.iter().map(Event::to_string).collect::<Vec<_>>().join("; then ");
-        said += &format!(
+        text += &format!(
             " Choosing the mask was a separate release on all training examples, counted in \
              epsilon: {events}."
         );
     }
     if private {
-        said.push_str(
+        text.push_str(
             " Norm, clipping and noise are restricted to the selected coordinates. The accounting \
              of the steps assumes that the selection depends on the data only through releases \
              that are counted (see the badge).",
         );
     }
-    Some(said)
+    Some(text)
 }
 
 /// Returns whether an example can contribute exactly the bound that the noise is for. Where it
@@ -173,16 +173,16 @@ impl Statement {
             other => other,
         };
         // How each example's gradient is bounded, if the method has words of its own.
-        let own =
+        let method_bound =
             plan.descriptor().ok().and_then(|descriptor| (descriptor.bound_description)(plan));
         let start =
             [describe_selection(plan), start::describe(record), checkpoint::describe(record)];
         let start: Vec<String> = start.into_iter().flatten().collect();
-        let said = statement(&GuaranteeFacts {
+        let guarantee = statement(&GuaranteeFacts {
             epsilon,
             lower_bound: spent
                 .lower_bound
-                .filter(|_| own.is_none() && reaches_bound(&privacy.clip)),
+                .filter(|_| method_bound.is_none() && reaches_bound(&privacy.clip)),
             delta: privacy.delta,
             accountant: spent.accountant,
             neighbouring: relation,
@@ -190,7 +190,7 @@ impl Statement {
             events: vec![last.clone()],
             initialisation: (!start.is_empty()).then(|| start.join("\n")),
             coordinates: describe_coordinates(record, mask, &of_mask),
-            clipping: own.unwrap_or_else(|| describe_bound(privacy)),
+            clipping: method_bound.unwrap_or_else(|| describe_bound(privacy)),
             count_noise: privacy.quantile.map(|quantile| quantile.count_noise),
             examples: plan.examples(),
             public_test: record.public_test,
@@ -204,7 +204,7 @@ impl Statement {
                  for this method (see book/src/evidence/published_claims.md)."
             )
         });
-        Self(said + &claim.unwrap_or_default())
+        Self(guarantee + &claim.unwrap_or_default())
     }
 }
 
@@ -237,24 +237,24 @@ mod tests {
         let method = || DpSgd::new().noise_multiplier(2.0).batch_size(20).steps(2);
         let lower = "no accounting of the same releases can show less";
         for clip in [ClipRule::flat(1.0), ClipRule::normalised(1.0), ClipRule::per_layer(1.0)] {
-            let said = said(|data| method().clip_rule(clip.clone()).plan(data))?;
-            assert!(said.contains(lower), "{clip}: {said}");
+            let text = text(|data| method().clip_rule(clip.clone()).plan(data))?;
+            assert!(text.contains(lower), "{clip}: {text}");
         }
         // Its contributions are shorter than the bound.
-        let said = said(|data| method().clip_rule(ClipRule::auto_s(1.0)).plan(data))?;
-        assert!(!said.contains(lower), "{said}");
+        let text = text(|data| method().clip_rule(ClipRule::auto_s(1.0)).plan(data))?;
+        assert!(!text.contains(lower), "{text}");
         Ok(())
     }
 
     #[test]
-    fn quantile_clipping_tells_the_noise_of_sum_and_count() -> Result<()> {
-        let said = said(|data| {
+    fn quantile_clipping_states_the_noise_of_sum_and_count() -> Result<()> {
+        let text = text(|data| {
             let method = QuantileDpSgd::new().noise_multiplier(2.0).count_noise(1.5);
             method.batch_size(20).steps(2).plan(data)
         })?;
         // (2^-2 - 3^-2)^(-1/2) = 2.6833
         for words in ["noise with 2.683 times that norm", "deviation 1.5;", "noise multiplier 2."] {
-            assert!(said.contains(words), "{words}: {said}");
+            assert!(text.contains(words), "{words}: {text}");
         }
         Ok(())
     }

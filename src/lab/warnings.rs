@@ -7,6 +7,7 @@ use crate::privacy::digits::{RoundedNearest, format_count, pluralise};
 use crate::show::{Coverage, MimeBundle, run_coverage};
 use crate::train::{Curve, Run};
 use serde::Serialize;
+use std::collections::HashMap;
 use std::fmt;
 
 /// Largest number of test examples that are classified for a warning.
@@ -43,6 +44,8 @@ pub enum WarningKind {
     LowSignal,
     /// The clip norm is far below or far above all gradient norms.
     Clipping,
+    /// Names of classes differ only by case, blanks or final punctuation.
+    SimilarLabels,
 }
 
 /// A reason why a run may have learnt nothing, for the owner of the data.
@@ -108,6 +111,7 @@ impl Run {
             warning(WarningKind::FeatureSpan, examples, feature_span(data)),
             warning(WarningKind::LowSignal, Coverage::Public, low_signal(self)),
             warning(WarningKind::Clipping, examples, clipping(self, data)),
+            warning(WarningKind::SimilarLabels, examples, similar_labels(data.class_names())),
         ];
         warnings.into_iter().flatten().collect()
     }
@@ -273,6 +277,22 @@ fn clipping(run: &Run, data: &Dataset) -> Option<String> {
     })
 }
 
+/// Returns the first two names of classes that differ only by case, blanks or final punctuation.
+fn similar_labels(names: &[String]) -> Option<String> {
+    let plain = |name: &String| {
+        let name = name.trim().trim_end_matches(['.', ',', ';', ':', '!', '?']).to_lowercase();
+        name.split_whitespace().collect::<String>()
+    };
+    let mut seen = HashMap::new();
+    names.iter().find_map(|name| {
+        let former = seen.insert(plain(name), name)?;
+        Some(format!(
+            "the classes `{former}` and `{name}` differ only by case, blanks or final punctuation: \
+             write them alike in the file if they are one class."
+        ))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -349,6 +369,16 @@ mod tests {
         let (features, labels) = (glyphs.train().features_flat(), glyphs.train().labels());
         let data = data::from_vecs(features.to_vec(), &[784], labels.to_vec(), 10).unwrap();
         data.split(0.8, 1).unwrap()
+    }
+
+    #[test]
+    fn names_of_classes_that_differ_by_a_full_stop_are_named() {
+        let names =
+            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let text = similar_labels(&names(&["<=50K", ">50K", "<=50K."])).unwrap();
+        assert!(text.contains("`<=50K` and `<=50K.`"), "{text}");
+        assert!(similar_labels(&names(&["New York", "new york"])).is_some());
+        assert_eq!(similar_labels(&names(&["1", "-1", "1.5", "cat"])), None);
     }
 
     fn trained(method: &DpSgd) -> (Run, Dataset) {

@@ -109,13 +109,13 @@ impl TrainedCoordinates {
     /// # Errors
     /// As making the mask.
     pub fn new(
-        of: CoordinateConfig<'_>,
+        config: CoordinateConfig<'_>,
         model: &Model,
         data: &Dataset,
         mask: Option<Mask>,
         seeds: &MaskSeeds,
     ) -> Result<Self> {
-        let CoordinateConfig { freezing, sparsity, steps, study_seed, run } = of;
+        let CoordinateConfig { freezing, sparsity, steps, study_seed, run } = config;
         let mask = match sparsity.and_then(|sparsity| sparsity.pre_prune.as_ref()) {
             Some(PrePrune::DpSnip(recipe)) if mask.is_none() => {
                 let seeds = (seeds.noise, seeds.dropout);
@@ -132,8 +132,8 @@ impl TrainedCoordinates {
         let trained = trained.map(Arc::new);
         let dropping = sparsity.and_then(|sparsity| sparsity.dropping);
         let selector = CoordinateSelector::new(mask.as_ref(), dropping, steps, seeds.dropping);
-        let touched = dropping.map(|_| SelectionRecorder::new(steps));
-        Ok(Self { mask, trained, frozen, selector, recorder: touched, step: 0 })
+        let recorder = dropping.map(|_| SelectionRecorder::new(steps));
+        Ok(Self { mask, trained, frozen, selector, recorder, step: 0 })
     }
 
     /// Returns the initial network: that of the model, with zeros at the coordinates that a
@@ -175,8 +175,8 @@ impl TrainedCoordinates {
 
     /// Records the selection of a step that was taken.
     pub fn record_step(&mut self, selected: Option<&CoordinateWeights>) {
-        if let (Some(touched), Some(selected)) = (&mut self.recorder, selected) {
-            touched.record(self.step, selected);
+        if let (Some(recorder), Some(selected)) = (&mut self.recorder, selected) {
+            recorder.record(self.step, selected);
         }
         self.step += 1;
     }

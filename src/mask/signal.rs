@@ -127,7 +127,7 @@ impl SignalNoise {
     /// Returns the mean signal over the mean noise, on the selected and on all coordinates.
     /// Infinite without noise, NaN without points.
     pub fn ratios(&self) -> (f64, f64) {
-        let sum = |of: fn(&SignalPoint) -> f64| self.points.iter().map(of).sum::<f64>();
+        let sum = |value: fn(&SignalPoint) -> f64| self.points.iter().map(value).sum::<f64>();
         (sum(|p| p.signal) / sum(|p| p.noise), sum(|p| p.signal_all) / sum(|p| p.noise_all))
     }
 }

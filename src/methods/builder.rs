@@ -71,8 +71,8 @@ impl<S: MethodSettings> Default for Builder<S> {
 
 impl<S: MethodSettings> From<S> for Builder<S> {
     /// Creates the method with its defaults and these settings of its own.
-    fn from(own: S) -> Self {
-        Self { own, ..Self::new() }
+    fn from(method_settings: S) -> Self {
+        Self { own: method_settings, ..Self::new() }
     }
 }
 
@@ -112,19 +112,19 @@ pub fn method_settings<S: MethodSettings>(builder: &Builder<S>) -> &S {
 }
 
 /// Returns clip rule, noise and delta of a builder's settings, for [`MethodSettings::plan`].
-/// `beside` are the other releases that the run's result depends on.
+/// The run's result also depends on `other_releases`.
 ///
 /// # Guarantee
-/// A target is for the steps and `beside` together.
+/// A target is for the steps and `other_releases` together.
 ///
 /// # Errors
 /// As [`Builder::plan_for`].
 pub fn privacy<S: MethodSettings>(
     builder: &Builder<S>,
     population: &Population,
-    beside: &[Event],
+    other_releases: &[Event],
 ) -> Result<Privacy> {
-    builder.private.resolve(S::descriptor().title, &builder.settings, population, beside)
+    builder.private.resolve(S::descriptor().title, &builder.settings, population, other_releases)
 }
 
 /// Returns the plan of a builder's settings, for [`MethodSettings::plan`]. `learning_rate` is the

@@ -234,9 +234,10 @@ impl Plan {
     ///
     /// # Errors
     /// `Setting` for settings that can't be written as JSON.
-    pub fn with_method_settings(self, own: &impl Serialize) -> Result<Self> {
-        let own = serde_json::to_value(own).map_err(|error| self.method_settings_error(&error))?;
-        Ok(Self { own: Some(own), ..self })
+    pub fn with_method_settings(self, method_settings: &impl Serialize) -> Result<Self> {
+        let method_settings = serde_json::to_value(method_settings)
+            .map_err(|error| self.method_settings_error(&error))?;
+        Ok(Self { own: Some(method_settings), ..self })
     }
 
     /// Returns the settings of [`with_method_settings`](Self::with_method_settings).
@@ -244,8 +245,8 @@ impl Plan {
     /// # Errors
     /// `Setting` if the plan has none, or those of another type.
     pub fn method_settings<T: DeserializeOwned>(&self) -> Result<T> {
-        let own = self.own.clone().unwrap_or_default();
-        serde_json::from_value(own).map_err(|error| self.method_settings_error(&error))
+        let method_settings = self.own.clone().unwrap_or_default();
+        serde_json::from_value(method_settings).map_err(|error| self.method_settings_error(&error))
     }
 
     fn method_settings_error(&self, error: &serde_json::Error) -> Error {
@@ -442,9 +443,9 @@ impl Plan {
     /// # Errors
     /// `Setting` for values out of range, in the file of an edited plan.
     pub(crate) fn learning_rate_scheduler(&self) -> Result<LearningRateScheduler> {
-        let Settings { learning_rate_schedule: schedule, warm_up, .. } = &self.settings;
+        let Settings { learning_rate_schedule, warm_up, .. } = &self.settings;
         LearningRateScheduler::new(
-            schedule,
+            learning_rate_schedule,
             *warm_up,
             self.learning_rate,
             self.steps,

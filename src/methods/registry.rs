@@ -69,13 +69,13 @@ pub fn register(descriptor: &'static MethodDescriptor) -> Result<()> {
             );
         }
     }
-    for own in descriptor.own {
-        let names = || [own.id].into_iter().chain(own.aliases.iter().copied());
+    for spec in descriptor.own {
+        let names = || [spec.id].into_iter().chain(spec.aliases.iter().copied());
         if super::settings::shared_settings()
             .any(|shared| names().any(|name| shared.is_named(name)))
         {
             let why = "methods share a setting of this name";
-            return refused(format!("the setting {}", own.id), why);
+            return refused(format!("the setting {}", spec.id), why);
         }
     }
     registered.push(descriptor);

@@ -57,17 +57,17 @@ fn clipped(executor: &dyn Executor, model: &Model, batch: &Batch) -> Vec<f64> {
 
 /// Computes the largest distance by which the sum moves when one example leaves.
 fn moved(executor: &dyn Executor, model: &Model, batch: impl Fn(&[u32]) -> Batch) -> f64 {
-    let everybody: Vec<u32> = (0..12).collect();
-    let all = clipped(executor, model, &batch(&everybody));
+    let all_ids: Vec<u32> = (0..12).collect();
+    let all = clipped(executor, model, &batch(&all_ids));
     let without = |guest: u32| {
-        let rest: Vec<u32> = everybody.iter().copied().filter(|&id| id != guest).collect();
+        let rest: Vec<u32> = all_ids.iter().copied().filter(|&id| id != guest).collect();
         clipped(executor, model, &batch(&rest))
     };
     let distance = |guest| {
         let square = |(a, b): (&f64, f64)| (a - b).powi(2);
         all.iter().zip(without(guest)).map(square).sum::<f64>().sqrt()
     };
-    everybody.iter().map(|&guest| distance(guest)).fold(0.0, f64::max)
+    all_ids.iter().map(|&guest| distance(guest)).fold(0.0, f64::max)
 }
 
 fn executors() -> [Box<dyn Executor>; 3] {

@@ -43,8 +43,8 @@ impl Network {
     pub(crate) fn clipped_layers(&self) -> Vec<(String, &BackpropClippedSpec)> {
         let mut paths = self.paths().into_iter();
         let each = self.leaf_specs().into_iter().filter_map(|layer| {
-            let own: Vec<String> = (&mut paths).take(layer.parameters().len()).collect();
-            let path = common_path(own.first()?, own.last()?);
+            let layer_paths: Vec<String> = (&mut paths).take(layer.parameters().len()).collect();
+            let path = common_path(layer_paths.first()?, layer_paths.last()?);
             Some((path, layer.clipped()?))
         });
         each.collect()
@@ -56,8 +56,9 @@ impl Network {
         let mut tensors = 0..paths.len();
         let mut reasons: Vec<(String, &str, &str)> = Vec::new();
         for layer in self.leaf_specs() {
-            let own = (&mut tensors).take(layer.parameters().len());
-            let trained: Vec<usize> = own.filter(|&i| frozen.get(i) != Some(&true)).collect();
+            let layer_tensors = (&mut tensors).take(layer.parameters().len());
+            let trained: Vec<usize> =
+                layer_tensors.filter(|&i| frozen.get(i) != Some(&true)).collect();
             if let ([first, .., last] | [first @ last], Some(why)) =
                 (trained.as_slice(), layer.backprop_clip_obstacle())
             {

@@ -23,7 +23,8 @@ impl Network {
             kernels::finite_rows(values)
         });
         let flags = host::try_tensors_to_vecs(flags.collect())?;
-        let first = flags.iter().position(|own| own.iter().any(|&flag| flag != 1.0));
+        let first =
+            flags.iter().position(|tensor_flags| tensor_flags.iter().any(|&flag| flag != 1.0));
         Ok(first.map(|index| parameters[index].clone()))
     }
 }

@@ -149,7 +149,7 @@ pub fn load(path: impl AsRef<Path>) -> Result<Model> {
         return Err(Error::new(ErrorKind::Model, what, why)
             .fix("build it with Model::custom, then .load_parameters(path)"));
     }
-    let values = read_values(&file).map_err(|why| not_a_model(path, why))?;
+    let values = read_values(&file).map_err(|why| not_a_model_error(path, why))?;
     check_finite(path, &values)?;
     let network = Network::build(&description.input_shape, &description.layers, |path, _, _| {
         values.get(path).cloned().unwrap_or_default()
@@ -158,7 +158,7 @@ pub fn load(path: impl AsRef<Path>) -> Result<Model> {
     Ok(model.with_provenance(description.provenance()))
 }
 
-fn not_a_model(path: &Path, why: String) -> Error {
+fn not_a_model_error(path: &Path, why: String) -> Error {
     Error::new(ErrorKind::Model, format!("the file {} is not a model", path.display()), why)
         .fix("load a file that Model::save wrote")
 }
@@ -219,7 +219,7 @@ impl ModelFile {
     fn read(path: &Path) -> Result<Self> {
         let bytes =
             read_regular_file(path).map_err(|e| read_error(path, "model", "Model::save", &e))?;
-        let invalid = |why: String| not_a_model(path, why);
+        let invalid = |why: String| not_a_model_error(path, why);
         let (_, header) = SafeTensors::read_metadata(&bytes)
             .map_err(|e| invalid(format!("the file is not a safetensors file ({e})")))?;
         SafeTensors::deserialize(&bytes)

@@ -48,8 +48,8 @@ impl ModuleTrace {
     /// # Errors
     /// Kind `Model` if the module panics, or if the input or output of a layer does not have
     /// exactly one row per example.
-    pub(super) fn record(of: Subject, examples: &[u64], scale: f32) -> Result<Self> {
-        let Subject { module, shape, device } = of;
+    pub(super) fn record(subject: Subject, examples: &[u64], scale: f32) -> Result<Self> {
+        let Subject { module, shape, device } = subject;
         let n = examples.len();
         let size = shape.iter().product();
         let features = examples.iter().flat_map(|&example| uniform_values(example, size, scale));
@@ -68,11 +68,11 @@ impl ModuleTrace {
         let [mut each, mut inputs, mut outputs] = std::array::from_fn(|_| vec![Vec::new(); n]);
         append(&mut each, logits);
         for input in tape.inputs {
-            one_row_each("takes", &input, n)?;
+            check_rows("takes", &input, n)?;
             append(&mut inputs, input.into_flat());
         }
         for probe in &tape.probes {
-            one_row_each("makes", probe, n)?;
+            check_rows("makes", probe, n)?;
             if let Some(gradient) = gradient(probe, &gradients) {
                 append(&mut outputs, gradient);
             }
@@ -92,7 +92,7 @@ impl ModuleTrace {
 }
 
 /// Refuses a layer's input or output that does not have one row per example.
-fn one_row_each(verb: &str, value: &BatchTensor, n: usize) -> Result<()> {
+fn check_rows(verb: &str, value: &BatchTensor, n: usize) -> Result<()> {
     let rows = value.dims()[0];
     if rows == n {
         return Ok(());
@@ -106,13 +106,14 @@ fn one_row_each(verb: &str, value: &BatchTensor, n: usize) -> Result<()> {
 /// Computes a fingerprint of the computation of a module on a few examples. Modules with equal
 /// parameters but different activations, dropout rates or detached branches have different
 /// fingerprints.
-pub(super) fn behaviour_fingerprint(own: &UserModule, shape: &[usize]) -> Result<Vec<u8>> {
+pub(super) fn behaviour_fingerprint(user_module: &UserModule, shape: &[usize]) -> Result<Vec<u8>> {
     let device = Device::flex();
-    let module = &UserModule(own.0.apply(super::user_module::ModuleOp::ToDevice(device.clone())));
-    let of = Subject { module, shape, device: &device };
+    let module =
+        &UserModule(user_module.0.apply(super::user_module::ModuleOp::ToDevice(device.clone())));
+    let subject = Subject { module, shape, device: &device };
     let mut bytes = Vec::new();
     for scale in SCALES {
-        bytes.extend(ModuleTrace::record(of, &[0, 1, 2], scale)?.bytes());
+        bytes.extend(ModuleTrace::record(subject, &[0, 1, 2], scale)?.bytes());
     }
     Ok(bytes)
 }
@@ -163,7 +164,7 @@ impl Tape for TraceTape {
         output.map(Tensor::autodiff, Tensor::autodiff, Tensor::autodiff).plus(probe)
     }
 
-    fn record_summed_layer(&mut self, _place: usize, _site: ParameterSite, input: BatchTensor) {
+    fn record_summed_layer(&mut self, _layer: usize, _site: ParameterSite, input: BatchTensor) {
         self.inputs.push(input.detach());
     }
 

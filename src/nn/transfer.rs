@@ -76,7 +76,7 @@ impl TransferBuilder {
     /// with fewer than two classes, and data whose examples do not fit the layers: other channels,
     /// a size that gives the linear layers another number of inputs, a larger vocabulary.
     pub fn build(self) -> Result<Model> {
-        let Self { model, data, head_initialisation: head, seed } = self;
+        let Self { model, data, head_initialisation, seed } = self;
         let failed = |why: String, fix: &str| {
             let what = format!("the transfer of {} to {}", model.name(), data.name());
             Error::new(ErrorKind::Model, what, why).fix(fix)
@@ -110,9 +110,9 @@ impl TransferBuilder {
         // The head comes last, so its parameters do.
         kept.truncate(kept.len() - new);
         let mut kept = kept.into_iter().map(|(_, values)| values);
-        let mut initialiser = Initialiser::new(seed, head.unwrap_or_default());
+        let mut initialiser = Initialiser::new(seed, head_initialisation.unwrap_or_default());
         let network = Network::build_from_specs(data.shape(), &specs, &mut |spec| {
-            kept.next().unwrap_or_else(|| match head {
+            kept.next().unwrap_or_else(|| match head_initialisation {
                 Some(_) => initialiser.draw(spec),
                 None => vec![0.0; spec.shape.iter().product()],
             })

@@ -94,7 +94,7 @@ impl Tape for SiteRecorder {
         self.call_count
     }
 
-    fn record_summed_layer(&mut self, _place: usize, site: ParameterSite, input: BatchTensor) {
+    fn record_summed_layer(&mut self, _layer: usize, site: ParameterSite, input: BatchTensor) {
         self.sites.push((site, input.dims()[1..].to_vec()));
     }
 }
@@ -119,31 +119,31 @@ impl Tape for TrainingTape {
 }
 
 /// Returns the layers that a checked module reports to the tape.
-pub(super) fn layers(of: Subject) -> Result<Vec<LayerInfo>> {
+pub(super) fn layers(subject: Subject) -> Result<Vec<LayerInfo>> {
     let mut recorder = SiteRecorder::default();
-    constant_logits(of, &[0.0, 0.0], &mut recorder)?;
-    Ok(lines(of.module, &recorder))
+    constant_logits(subject, &[0.0, 0.0], &mut recorder)?;
+    Ok(lines(subject.module, &recorder))
 }
 
 /// Checks a module by its parts and by running it on synthetic examples.
-pub(super) fn check(of: Subject, classes: usize) -> Result<()> {
+pub(super) fn check(subject: Subject, classes: usize) -> Result<()> {
     let mut recorder = SiteRecorder::default();
-    let zeros = constant_logits(of, &[0.0, 0.0], &mut recorder)?;
+    let zeros = constant_logits(subject, &[0.0, 0.0], &mut recorder)?;
     if zeros.dims() != [2, classes] {
         let what = format!("a module that computes logits {:?} for two examples", zeros.dims());
         let why = format!("the data has {classes} classes, so the logits must be [2, {classes}]");
         return Err(Error::new(ErrorKind::Model, what, why));
     }
-    let mut problems = find_field_problems(of.module, &recorder);
+    let mut problems = find_field_problems(subject.module, &recorder);
     // Two passes over equal examples; several of them make it likely that randomness shows.
     let trained = || -> Result<Vec<u32>> {
-        let logits = tensor_to_vec(constant_logits(of, &[1.0; 4], &mut TrainingTape)?);
+        let logits = tensor_to_vec(constant_logits(subject, &[1.0; 4], &mut TrainingTape)?);
         Ok(logits.into_iter().map(f32::to_bits).collect())
     };
     if trained()? == trained()? {
         // Comparing batches shows nothing where equal examples have different logits.
         let first = &tensor_to_vec(zeros)[..classes];
-        let mixing = find_batch_dependence(of, classes, first);
+        let mixing = find_batch_dependence(subject, classes, first);
         // A module that is refused already may fail on the synthetic examples for that reason.
         let mixing = if problems.is_empty() { mixing? } else { mixing.unwrap_or(None) };
         let problem = |what| format!("{what}: compute each row of the batch independently");
@@ -158,7 +158,7 @@ pub(super) fn check(of: Subject, classes: usize) -> Result<()> {
     if problems.is_empty() {
         return Ok(());
     }
-    let what = format!("the module can't be trained privately ({})", things(problems.len()));
+    let what = format!("the module can't be trained privately ({})", count_things(problems.len()));
     Err(Error::new(ErrorKind::Model, what, format!("\n  - {}", problems.join("\n  - ")))
         .fix("see nn::Forward for an example of a module that can be trained"))
 }
@@ -179,16 +179,16 @@ const MIXED_BY_COUNT: &str = "an example's logits or gradient change with the si
 /// Batches of one size are computed alike, so results must be equal bit for bit. `zeros` are the
 /// logits of an example of zeros in a batch of such.
 fn find_batch_dependence(
-    of: Subject,
+    subject: Subject,
     classes: usize,
     zeros: &[f32],
 ) -> Result<Option<&'static str>> {
-    let constant = tensor_to_vec(constant_logits(of, &[0.0, 1.0], &mut NoTape)?);
+    let constant = tensor_to_vec(constant_logits(subject, &[0.0, 1.0], &mut NoTape)?);
     if *zeros != constant[..classes] {
         return Ok(Some(MIXED_LOGITS));
     }
     for scale in module_trace::SCALES {
-        let trial = |examples: &[u64]| ModuleTrace::record(of, examples, scale);
+        let trial = |examples: &[u64]| ModuleTrace::record(subject, examples, scale);
         let among = trial(&[0, 1, 2])?;
         for i in 0..3 {
             let mut others = [3, 4, 5];
@@ -227,13 +227,13 @@ fn close(a: &[u32], b: &[u32]) -> bool {
     a.len() == b.len() && (!size.is_finite() || apart <= ROUNDING.powi(2) * size)
 }
 
-fn things(count: usize) -> String {
+fn count_things(count: usize) -> String {
     if count == 1 { "1 problem".to_owned() } else { format!("{count} problems") }
 }
 
 /// Returns the logits of examples with constant features. A panic of the module is an error.
-fn constant_logits(of: Subject, examples: &[f32], tape: &mut dyn Tape) -> Result<Tensor<2>> {
-    let Subject { module, shape, device } = of;
+fn constant_logits(subject: Subject, examples: &[f32], tape: &mut dyn Tape) -> Result<Tensor<2>> {
+    let Subject { module, shape, device } = subject;
     let size: usize = shape.iter().product();
     let features = examples.iter().flat_map(|&value| vec![value; size]).collect();
     let x = BatchTensor::new(features, examples.len(), shape, device);
@@ -242,20 +242,20 @@ fn constant_logits(of: Subject, examples: &[f32], tape: &mut dyn Tape) -> Result
 }
 
 /// Returns the problems of the module's parts, one line per layer.
-fn find_field_problems(own: &UserModule, recorder: &SiteRecorder) -> Vec<String> {
+fn find_field_problems(module: &UserModule, recorder: &SiteRecorder) -> Vec<String> {
     let reported: Vec<ParamId> =
         recorder.sites.iter().flat_map(|(site, _)| site.parameter_ids()).collect();
     let mut problems = BTreeMap::new();
     let mut seen: HashMap<ParamId, String> = HashMap::new();
-    for (index, (path, held)) in own.0.fields().into_iter().enumerate() {
+    for (index, (path, held)) in module.0.fields().into_iter().enumerate() {
         let fields: Vec<Option<String>> = path
             .iter()
             .map(|(name, container)| is_path_segment(name, container).then(|| name.clone()))
             .collect();
-        let whole = join_path(&fields);
+        let field_path = join_path(&fields);
         let layer = join_path(&fields[..fields.len().saturating_sub(1)]);
-        let mut tell = |place: String, problem: String| {
-            problems.entry(place.clone()).or_insert((index, format!("{place}: {problem}")));
+        let mut tell = |path: String, problem: String| {
+            problems.entry(path.clone()).or_insert((index, format!("{path}: {problem}")));
         };
         let types: Vec<&str> = path.iter().filter_map(|(_, c)| c.strip_prefix("Struct:")).collect();
         if types.contains(&"BatchNorm") {
@@ -266,7 +266,7 @@ fn find_field_problems(own: &UserModule, recorder: &SiteRecorder) -> Vec<String>
             FieldContent::Parameter(id, _) => id,
             FieldContent::UnsupportedRank => {
                 let problem = "a parameter of more than four dimensions has no gradient here";
-                tell(whole, problem.to_owned());
+                tell(field_path, problem.to_owned());
                 continue;
             }
             FieldContent::Flag => {
@@ -274,10 +274,10 @@ fn find_field_problems(own: &UserModule, recorder: &SiteRecorder) -> Vec<String>
                 continue;
             }
         };
-        if let Some(other) = seen.insert(id, whole.clone()) {
+        if let Some(other) = seen.insert(id, field_path.clone()) {
             let problem =
                 format!("the same parameter as {other}: store the layer once and use it twice");
-            tell(whole.clone(), problem);
+            tell(field_path.clone(), problem);
             continue;
         }
         if reported.contains(&id) {
@@ -295,7 +295,9 @@ fn find_field_problems(own: &UserModule, recorder: &SiteRecorder) -> Vec<String>
                 let problem = format!("Burn's own {name}: use the lab's, nn::{name}");
                 tell(layer, problem.replace("nn::BiLstm", "nn::Lstm"));
             }
-            (None, None) => tell(whole, "a parameter that no layer of the lab reports".to_owned()),
+            (None, None) => {
+                tell(field_path, "a parameter that no layer of the lab reports".to_owned())
+            }
         }
     }
     let mut lines: Vec<(usize, String)> = problems.into_values().collect();
@@ -314,16 +316,16 @@ fn randomness_problem(name: &str) -> String {
 }
 
 /// Returns a line per site, in the order of the forward pass.
-fn lines(own: &UserModule, recorder: &SiteRecorder) -> Vec<LayerInfo> {
-    let place = |parameter: Parameter| {
+fn lines(module: &UserModule, recorder: &SiteRecorder) -> Vec<LayerInfo> {
+    let location = |parameter: Parameter| {
         let layer = parameter.path.rsplit_once('.').map_or("", |(layer, _)| layer).to_owned();
         (parameter.id, (layer, parameter.len()))
     };
-    let places: HashMap<ParamId, _> = list(own).into_iter().map(place).collect();
+    let locations: HashMap<ParamId, _> = list(module).into_iter().map(location).collect();
     let line = |(site, shape): &(ParameterSite, Vec<usize>)| {
         let ids = site.parameter_ids();
-        let name = ids.first().and_then(|id| places.get(id)).map(|(layer, _)| layer.clone());
-        let numbers = ids.iter().filter_map(|id| places.get(id)).map(|(_, len)| len).sum();
+        let name = ids.first().and_then(|id| locations.get(id)).map(|(layer, _)| layer.clone());
+        let numbers = ids.iter().filter_map(|id| locations.get(id)).map(|(_, len)| len).sum();
         let kind = match site {
             ParameterSite::Linear { .. } => "Linear",
             ParameterSite::Conv2d { .. } => "Conv2d",

@@ -74,24 +74,24 @@ pub(super) fn apply_on_device<F: Formula<S, I>, const S: usize, const I: usize>(
     formula: &F,
     arrays: [Lanes; S],
     inputs: [Lanes; I],
-    touched: Option<&Tensor<1, Bool>>,
+    update_mask: Option<&Tensor<1, Bool>>,
 ) -> [Lanes; S] {
     let new = formula.apply(arrays.clone(), inputs);
-    let Some(touched) = touched else { return new };
-    let ([len], device) = (touched.dims(), touched.device());
+    let Some(update_mask) = update_mask else { return new };
+    let ([len], device) = (update_mask.dims(), update_mask.device());
     std::array::from_fn(|k| {
         let [old, new] = [&arrays[k], &new[k]].map(|lanes| lanes.tensor(len, &device));
-        Lanes::PerCoordinate(old.mask_where(touched.clone(), new))
+        Lanes::PerCoordinate(old.mask_where(update_mask.clone(), new))
     })
 }
 
 vectorised! {
     /// Applies the formula to one part after the other.
-    fn run[F: Formula<S, I>, const S: usize, const I: usize](work: ElementwiseJob<F, S, I>) {
-        let mut work = work;
+    fn run[F: Formula<S, I>, const S: usize, const I: usize](job: ElementwiseJob<F, S, I>) {
+        let mut job = job;
         let (mut arrays, mut inputs) = ([[0.0; BLOCK]; S], [[0.0; BLOCK]; I]);
-        while work.len > 0 {
-            let block = work.take(BLOCK);
+        while job.len > 0 {
+            let block = job.take(BLOCK);
             for (target, array) in block.targets.iter().zip(&mut arrays) {
                 target.load(array);
             }
@@ -122,7 +122,7 @@ impl<'a, F: Copy, const S: usize, const I: usize> ElementwiseJob<'a, F, S, I> {
             formula: self.formula,
             targets: self.targets.each_mut().map(|target| target.take(len)),
             inputs: self.inputs.each_mut().map(|input| input.take(len)),
-            update_mask: self.update_mask.as_mut().map(|touched| first(touched, len)),
+            update_mask: self.update_mask.as_mut().map(|update_mask| first(update_mask, len)),
             len,
         }
     }
@@ -150,24 +150,24 @@ impl<'a> Target<'a> {
     }
 
     #[inline(always)]
-    fn store(self, block: &[f64; BLOCK], touched: Option<&[f32]>) {
-        match (self, touched) {
+    fn store(self, block: &[f64; BLOCK], update_mask: Option<&[f32]>) {
+        match (self, update_mask) {
             (Self::Uniform(_), _) => {}
             (Self::InPlace(values), None) => {
                 values.iter_mut().zip(block).for_each(|(new, value)| *new = *value as f32);
             }
-            (Self::InPlace(values), Some(touched)) => {
-                for ((new, value), touched) in values.iter_mut().zip(block).zip(touched) {
-                    *new = if *touched == 0.0 { *new } else { *value as f32 };
+            (Self::InPlace(values), Some(update_mask)) => {
+                for ((new, value), mask_entry) in values.iter_mut().zip(block).zip(update_mask) {
+                    *new = if *mask_entry == 0.0 { *new } else { *value as f32 };
                 }
             }
             (Self::OutOfPlace { new, .. }, None) => {
                 new.iter_mut().zip(block).for_each(|(new, value)| _ = new.write(*value as f32));
             }
-            (Self::OutOfPlace { old, new }, Some(touched)) => {
-                let values = old.iter().zip(block).zip(touched);
-                for (new, ((old, value), touched)) in new.iter_mut().zip(values) {
-                    new.write(if *touched == 0.0 { *old } else { *value as f32 });
+            (Self::OutOfPlace { old, new }, Some(update_mask)) => {
+                let values = old.iter().zip(block).zip(update_mask);
+                for (new, ((old, value), mask_entry)) in new.iter_mut().zip(values) {
+                    new.write(if *mask_entry == 0.0 { *old } else { *value as f32 });
                 }
             }
         }

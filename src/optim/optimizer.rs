@@ -241,8 +241,8 @@ impl From<Optimizer> for SerializedOptimizer {
 }
 
 impl From<SerializedOptimizer> for Optimizer {
-    fn from(written: SerializedOptimizer) -> Self {
-        match written {
+    fn from(serialized: SerializedOptimizer) -> Self {
+        match serialized {
             SerializedOptimizer::Usual(Usual::Adam) => Self::adam(),
             SerializedOptimizer::Usual(Usual::AdamW) => Self::adamw(),
             SerializedOptimizer::Usual(Usual::DpAdamBc) => Self::dp_adam_bc(),

@@ -226,7 +226,7 @@ impl OptimizerState {
                     state,
                 ),
                 inputs: [Input::PerCoordinate(&entry.values), variance],
-                update_mask: step.update_mask.map(|touched| &touched.entries()[index].values[..]),
+                update_mask: step.update_mask.map(|mask| &mask.entries()[index].values[..]),
                 len,
             }
         });

@@ -78,14 +78,14 @@ fn step(
     optimizer: &mut OptimizerState,
     network: &Network,
     gradient: &Gradients,
-    touched: Option<&CoordinateWeights>,
+    mask: Option<&CoordinateWeights>,
     selected: Option<&CoordinateWeights>,
 ) -> Network {
     let noise_std = vec![0.1; gradient.entries.len()];
     let step = StepSettings {
         noise_std: Some(&noise_std),
         noise_mask: selected,
-        update_mask: touched,
+        update_mask: mask,
         ..StepSettings::new(0.05)
     };
     optimizer.step(network, gradient, &step).unwrap()
@@ -118,11 +118,11 @@ struct Followed {
     selections: Vec<Arc<CoordinateWeights>>,
 }
 
-/// Takes the steps of an optimizer with gradients where `place` puts them.
+/// Takes the steps of an optimizer with gradients where `transform` puts them.
 fn follow(
     optimizer: Optimizer,
     state: DroppedStatePolicy,
-    place: impl Fn(u32, Gradients) -> Gradients,
+    transform: impl Fn(u32, Gradients) -> Gradients,
 ) -> Followed {
     let model = model();
     let mask = RandomMask::keep(0.6).seed(1).mask(&model).unwrap();
@@ -134,9 +134,9 @@ fn follow(
     for number in 0..50 {
         let network = &networks[number as usize];
         let selected = selector.next_selection(network).unwrap().unwrap();
-        let g = place(number, gradient(network, number, Some(&selected)));
-        let touched = state.update_mask(Some(&trained), Some(&selected));
-        networks.push(step(&mut update, network, &g, touched, Some(&selected)));
+        let g = transform(number, gradient(network, number, Some(&selected)));
+        let update_mask = state.update_mask(Some(&trained), Some(&selected));
+        networks.push(step(&mut update, network, &g, update_mask, Some(&selected)));
         selections.push(selected);
     }
     Followed { networks, trained, selections }
@@ -204,22 +204,22 @@ fn adam_corrects_by_each_coordinates_own_updates() {
         CoordinateWeights::new(&network, flags).unwrap()
     };
     let (late, others) = (weights(1.0, 0.0), weights(0.0, 1.0));
-    let first_update = |state: DroppedStatePolicy, place: fn(&Gradients) -> Gradients| {
+    let first_update = |state: DroppedStatePolicy, transform: fn(&Gradients) -> Gradients| {
         let (mut update, mut network) = (Optimizer::adam().init(), network.clone());
         for number in 0..10 {
-            let g = place(&gradient(&network, number, Some(&others)));
-            let touched = state.update_mask(None, Some(&others));
-            network = step(&mut update, &network, &g, touched, Some(&others));
+            let g = transform(&gradient(&network, number, Some(&others)));
+            let update_mask = state.update_mask(None, Some(&others));
+            network = step(&mut update, &network, &g, update_mask, Some(&others));
         }
-        let g = place(&gradient(&network, 10, Some(&late)));
+        let g = transform(&gradient(&network, 10, Some(&late)));
         let next =
             step(&mut update, &network, &g, state.update_mask(None, Some(&late)), Some(&late));
         (numbers(&next)[0] - numbers(&network)[0]).abs()
     };
-    for place in [Gradients::clone, away] {
-        let lazy = first_update(DroppedStatePolicy::Lazy, place);
+    for transform in [Gradients::clone, away] {
+        let lazy = first_update(DroppedStatePolicy::Lazy, transform);
         assert!((lazy - 0.05).abs() < 1e-5, "{lazy}");
-        let zeros = first_update(DroppedStatePolicy::Zeros, place);
+        let zeros = first_update(DroppedStatePolicy::Zeros, transform);
         assert!((zeros - 0.05).abs() > 1e-3, "a common count of steps must be told: {zeros}");
     }
 }
@@ -229,17 +229,17 @@ fn on_a_device_selected_coordinates_go_where_they_go_on_the_host() {
     for (optimizer, state) in all_cases() {
         let here = follow(optimizer, state, |_, g| g).networks;
         // An empty batch may leave zeros on the host: the optimizer state stays on the device.
-        let there = follow(optimizer, state, |number, g| match number {
+        let on_device = follow(optimizer, state, |number, g| match number {
             20 | 21 => g,
             _ => away(&g),
         });
-        for (number, (a, b)) in here.iter().zip(&there.networks).enumerate() {
+        for (number, (a, b)) in here.iter().zip(&on_device.networks).enumerate() {
             let far = apart(a, b);
             assert!(far < 1e-6, "{optimizer} {state:?}: {far} in step {number}");
         }
         assert!(apart(&here[50], &here[49]) > 1e-3, "a step less must be noticed");
         if state == DroppedStatePolicy::Lazy {
-            for (pair, selected) in there.networks.windows(2).zip(&there.selections) {
+            for (pair, selected) in on_device.networks.windows(2).zip(&on_device.selections) {
                 assert_eq!(moved(&pair[0], &pair[1]), flags(selected), "{optimizer}");
             }
         }
@@ -247,7 +247,7 @@ fn on_a_device_selected_coordinates_go_where_they_go_on_the_host() {
 }
 
 #[test]
-fn untouched_coordinates_keep_their_bits_whatever_the_gradient_says() {
+fn untouched_coordinates_keep_their_bits_whatever_the_gradient() {
     // No release has a gradient there, but the mask must hold whatever comes.
     let model = model();
     let network = model.network().with_values(|path| {
@@ -257,7 +257,7 @@ fn untouched_coordinates_keep_their_bits_whatever_the_gradient_says() {
     let mask = RandomMask::keep(0.5).seed(2).mask(&model).unwrap();
     let trained = mask.to_weights(&network).unwrap();
     for optimizer in OPTIMIZERS {
-        for place in [Gradients::clone, away] {
+        for transform in [Gradients::clone, away] {
             let (mut update, mut next) = (optimizer.init(), network.clone());
             for (number, wrong) in [f32::NAN, 3.0, f32::INFINITY].into_iter().enumerate() {
                 let mut g = gradient(&network, number as u32, None);
@@ -265,7 +265,7 @@ fn untouched_coordinates_keep_their_bits_whatever_the_gradient_says() {
                     let pairs = entry.values.iter_mut().zip(&weights.values);
                     pairs.filter(|(_, w)| **w == 0.0).for_each(|(value, _)| *value = wrong);
                 }
-                next = step(&mut update, &next, &place(&g), Some(&trained), Some(&trained));
+                next = step(&mut update, &next, &transform(&g), Some(&trained), Some(&trained));
             }
             assert!(numbers(&next).iter().all(|value| value.is_finite()));
             assert_eq!(moved(&network, &next), flags(&trained), "{optimizer}");

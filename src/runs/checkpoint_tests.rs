@@ -100,9 +100,9 @@ fn a_run_without_a_seed_goes_on_with_its_own_noise() -> Result<()> {
     project.model = models::linear(&project.data).build()?;
     let mut notes = RecordingObserver::default();
     let run = project.train(&mut notes)?;
-    let [said] = &notes.said[..] else { panic!("told once: {:?}", notes.said) };
-    assert!(said.contains("resumes after 4 of 6 steps"), "{said}");
-    assert!(said.contains("already charged"), "{said}");
+    let [note] = &notes.said[..] else { panic!("told once: {:?}", notes.said) };
+    assert!(note.contains("resumes after 4 of 6 steps"), "{note}");
+    assert!(note.contains("already charged"), "{note}");
     assert_eq!(project.store().ledger(&project.data)?.events()?.len(), 1);
     assert!(!project.checkpoint().exists());
     let Badge::Conditional(what) = run.badge() else { panic!("{}", run.badge()) };

@@ -62,13 +62,13 @@ mod tests {
     struct Noted(Vec<String>);
 
     impl Observer for Noted {
-        fn on_note(&mut self, words: &str) {
-            self.0.push(words.to_owned());
+        fn on_note(&mut self, text: &str) {
+            self.0.push(text.to_owned());
         }
     }
 
     #[test]
-    fn a_run_that_was_killed_says_what_it_cost_when_it_is_trained_again() -> Result<()> {
+    fn the_cost_of_a_killed_attempt_is_noted_when_the_run_is_trained_again() -> Result<()> {
         let folder = tempfile::tempdir().unwrap();
         let store = RunStore::open(folder.path().to_path_buf()).unwrap();
         let data = data::glyphs_with(300, 10, 83)?;
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_nobody_began_before_says_nothing() -> Result<()> {
+    fn a_first_attempt_has_no_note() -> Result<()> {
         let data = data::glyphs_with(300, 10, 84)?;
         let plan = DpSgd::new().noise_multiplier(1.0).batch_size(30).steps(3).plan(&data)?;
         let ledger = Ledger::in_memory();

@@ -63,15 +63,15 @@ pub(crate) fn train_and_store(
 ) -> Result<Run> {
     let Fit { id, plan, model, .. } = fit;
     // An interrupt while the finished run is stored must not lose what was paid for.
-    let _listening = InterruptGuard::start();
+    let _interrupt_guard = InterruptGuard::start();
     store.check_disk_space(plan, model)?;
     let mut keeper = CheckpointManager::open(store.checkpoint_dir(id), id, plan)?;
     if let Some(checkpoint) = keeper.as_ref().and_then(CheckpointManager::resume_header) {
         observer.on_note(&resume_note(checkpoint));
     } else if let Some(ledger) = fit.claim.ledger()
-        && let Some(words) = earlier_attempts::describe_earlier_attempts(ledger, id, plan)?
+        && let Some(note) = earlier_attempts::describe_earlier_attempts(ledger, id, plan)?
     {
-        observer.on_note(&words);
+        observer.on_note(&note);
     }
     let trained = match plan.selection() {
         Some(selection) => train::fit_private_selection(fit, selection, observer),
@@ -156,7 +156,7 @@ pub(crate) fn train_precharged(
     fit: Fit<'_>,
     observer: &mut dyn Observer,
 ) -> Result<PrechargedOutcome> {
-    let _listening = InterruptGuard::start();
+    let _interrupt_guard = InterruptGuard::start();
     let mut keeper = CheckpointManager::open(store.checkpoint_dir(fit.id), fit.id, fit.plan)?;
     let first =
         keeper.as_ref().and_then(CheckpointManager::resume_header).map_or(0, |found| found.step);

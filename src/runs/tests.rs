@@ -32,7 +32,7 @@ fn an_interrupt_between_the_last_step_and_the_store_loses_nothing() {
 
 /// A plan with a seed is repeated in another project, also from a model without one.
 #[test]
-fn a_seeded_plan_draws_the_initial_parameters_that_nobody_chose_a_seed_for() {
+fn a_seeded_plan_also_seeds_the_initial_parameters_of_an_unseeded_model() {
     let data = data::glyphs_with(60, 10, 20).unwrap();
     let method = DpSgd::new().noise_multiplier(1.0).batch_size(20).steps(2);
     let bits = |plan: &Plan, seed: Option<u64>| {

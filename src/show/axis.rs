@@ -80,8 +80,11 @@ impl Axis {
         // Parsed, because repeated multiplication does not give the float nearest to 10^-10.
         let power = |p: i32| format!("1e{p}").parse::<f64>().unwrap_or(f64::NAN);
         let ticks = |every: usize, multiples: &[f64]| -> Vec<f64> {
-            let whole = (first..=last).filter(|p| p.rem_euclid(every as i32) == 0);
-            whole.flat_map(|p| multiples.iter().map(move |m| m * power(p))).filter(inside).collect()
+            let exponents = (first..=last).filter(|p| p.rem_euclid(every as i32) == 0);
+            exponents
+                .flat_map(|p| multiples.iter().map(move |m| m * power(p)))
+                .filter(inside)
+                .collect()
         };
         let choices: [(usize, &[f64]); 6] = [
             (1, &[1.0, 2.0, 5.0]),

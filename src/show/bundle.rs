@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_headline_is_the_first_line_that_says_something() {
+    fn the_headline_is_the_first_line_with_text() {
         assert_eq!(MimeBundle::text("\n  step 3/10\nmore").first_line(), "step 3/10");
         assert_eq!(MimeBundle::default().first_line(), "");
     }

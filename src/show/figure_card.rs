@@ -72,8 +72,8 @@ impl FigureHeader {
     }
 
     /// Adds an entry to the colour key.
-    pub(super) fn key(mut self, colour: Rgb, meaning: impl Into<String>) -> Self {
-        self.key.push((colour, meaning.into()));
+    pub(super) fn key(mut self, colour: Rgb, label: impl Into<String>) -> Self {
+        self.key.push((colour, label.into()));
         self
     }
 
@@ -189,8 +189,8 @@ impl FigureCard {
         let mut scene = self.scene;
         scene.height = (bottom + MARGIN - 4.0).round();
         let mut card = Scene::new(scene.width, scene.height);
-        let whole = Rect { left: 0.0, top: 0.0, right: scene.width, bottom: scene.height };
-        card.framed_rect(whole, palette::CARD, palette::BORDER);
+        let card_area = Rect { left: 0.0, top: 0.0, right: scene.width, bottom: scene.height };
+        card.framed_rect(card_area, palette::CARD, palette::BORDER);
         scene.marks.splice(0..0, card.marks);
         scene
     }

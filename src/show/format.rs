@@ -36,10 +36,10 @@ pub fn seconds(seconds: f64) -> String {
     if seconds < 9.95 {
         return format!("{} s", fixed(seconds, 1));
     }
-    let whole = seconds.round() as u64;
-    match whole {
-        0..60 => format!("{whole} s"),
-        60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
+    let rounded = seconds.round() as u64;
+    match rounded {
+        0..60 => format!("{rounded} s"),
+        60..3600 => format!("{} min {:02} s", rounded / 60, rounded % 60),
         _ => {
             let minutes = (seconds / 60.0).round() as u64;
             format!("{} h {:02} min", group_thousands(&(minutes / 60).to_string()), minutes % 60)
@@ -105,14 +105,14 @@ pub fn html_escape(text: &str) -> String {
 }
 
 /// Returns text in which `~~struck~~` stands between two marks.
-pub(super) fn replace_strikethrough(text: &str, (begin, end): (&str, &str)) -> String {
+pub(super) fn replace_strikethrough(text: &str, (open_tag, close_tag): (&str, &str)) -> String {
     let parts: Vec<&str> = text.split("~~").collect();
     let (last, mut all) = (parts.len() - 1, String::new());
     for (i, part) in parts.into_iter().enumerate() {
         if i % 2 == 0 {
             all += part;
         } else if i < last {
-            all += &format!("{begin}{part}{end}");
+            all += &format!("{open_tag}{part}{close_tag}");
         } else {
             all += &format!("~~{part}");
         }

@@ -151,9 +151,9 @@ impl Histogram {
             let at = at.min(area.right + 8.0 - half).max(area.left - 8.0 + half);
             scene.text((at, base + 12.0), label, tiny(Align::Middle));
         }
-        let place = threshold.filter(|at| *at > 0.0).map(|at| x.position(at));
-        if let Some(place) = place.filter(|place| (0.0..=1.0).contains(place)) {
-            let at = area.left + place * area.width();
+        let position = threshold.filter(|at| *at > 0.0).map(|at| x.position(at));
+        if let Some(position) = position.filter(|position| (0.0..=1.0).contains(position)) {
+            let at = area.left + position * area.width();
             let ends = [(at, area.bottom), (at, area.top - 4.0)];
             scene.dashed(&ends, palette::INK, 1.25, (4.0, 3.0));
         }

@@ -63,11 +63,14 @@ mod tests {
         // A ramp of single pixels, as at the edge of a letter.
         rgb.extend((0..=255u8).flat_map(|grey| [grey, grey, grey]));
         let indexed = IndexedImage::quantise(&rgb).expect("few colours");
-        let of = |at: usize| indexed.palette[usize::from(indexed.pixels[at])];
+        let colour_at = |at: usize| indexed.palette[usize::from(indexed.pixels[at])];
         assert_eq!(indexed.pixels.len(), rgb.len() / 3);
-        assert_eq!((of(0), of(1000), of(1100)), ((255, 255, 255), (254, 254, 254), (0, 0, 0)));
+        assert_eq!(
+            (colour_at(0), colour_at(1000), colour_at(1100)),
+            ((255, 255, 255), (254, 254, 254), (0, 0, 0))
+        );
         for (at, pixel) in rgb.chunks_exact(3).enumerate() {
-            let (red, green, blue) = of(at);
+            let (red, green, blue) = colour_at(at);
             for (value, kept) in pixel.iter().zip([red, green, blue]) {
                 assert!(value.abs_diff(kept) <= TOLERANCE);
             }
@@ -76,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn photographs_have_no_palette_and_nothing_has_an_empty_one() {
+    fn many_colours_have_no_palette_and_an_empty_image_has_an_empty_one() {
         let all =
             (0..729u16).flat_map(|i| [i % 9, i / 9 % 9, i / 81].map(|level| 28 * level as u8));
         assert!(IndexedImage::quantise(&all.collect::<Vec<_>>()).is_none());

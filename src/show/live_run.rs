@@ -30,8 +30,8 @@ impl LiveRun {
 }
 
 impl Observer for LiveRun {
-    fn on_note(&mut self, words: &str) {
-        display(&MimeBundle::prose(words).with_coverage(Coverage::Public));
+    fn on_note(&mut self, text: &str) {
+        display(&MimeBundle::prose(text).with_coverage(Coverage::Public));
     }
     fn on_start(&mut self, progress: &Progress<'_>) {
         self.draw(progress);

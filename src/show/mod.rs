@@ -65,6 +65,6 @@ pub use series::Series;
 pub(crate) use sink::CELL_ENV_VARS;
 #[doc(hidden)]
 pub use sink::begin_cell;
-pub(crate) use sink::{display_note, display_value};
 pub use sink::{clear_output, display, progress, with_capture};
+pub(crate) use sink::{display_note, display_value};
 pub use table::Table;

@@ -67,7 +67,7 @@ fn draw_series(
     i: usize,
     map: &PlotTransform<'_>,
 ) -> Vec<Vec<Point>> {
-    let (series, of) = (&panel.series[i], panel.series.len());
+    let (series, series_count) = (&panel.series[i], panel.series.len());
     let (colour, shape) = (colour(panel, i), marker_index(panel, i));
     let is_line = series.errors.is_empty() && !series.unconnected;
     let map = map.shifted_by(if is_line || series.without_offset {
@@ -102,12 +102,12 @@ fn draw_series(
     };
     if series.marked && !series.without_markers {
         drawn.iter().flatten().for_each(|&at| draw_marker(scene, at, shape, colour));
-    } else if of > 1 && !series.without_markers {
-        draw_markers(scene, &drawn, &map, stands_for, (i, of), (shape, colour));
+    } else if series_count > 1 && !series.without_markers {
+        draw_markers(scene, &drawn, &map, stands_for, (i, series_count), (shape, colour));
     }
     // A series with a marker at every point needs no end mark.
     if let Some(at) = stands_for.filter(|_| !series.marked && !series.without_markers) {
-        draw_end_marker(scene, at, &map, if of > 1 { shape } else { 0 }, colour);
+        draw_end_marker(scene, at, &map, if series_count > 1 { shape } else { 0 }, colour);
     }
     raw.extend(drawn);
     raw
@@ -222,8 +222,9 @@ struct PlotTransform<'a> {
 
 impl PlotTransform<'_> {
     /// Returns the same map, shifted to the right.
-    fn shifted_by(self, by: f64) -> Self {
-        let area = Rect { left: self.area.left + by, right: self.area.right + by, ..self.area };
+    fn shifted_by(self, offset: f64) -> Self {
+        let area =
+            Rect { left: self.area.left + offset, right: self.area.right + offset, ..self.area };
         Self { area, ..self }
     }
 
@@ -316,14 +317,15 @@ fn draw_markers(
     lines: &[Vec<Point>],
     map: &PlotTransform<'_>,
     marked: Option<Point>,
-    (i, of): (usize, usize),
+    (i, series_count): (usize, usize),
     (shape, colour): (usize, Rgb),
 ) {
     const APART: f64 = 14.0;
     // The newest point, at the right end, has a marker of its own.
     const REACH: f64 = 0.94;
     for m in 0..MARKERS_PER_LINE {
-        let share = REACH * (m as f64 + (i as f64 + 0.5) / of as f64) / MARKERS_PER_LINE as f64;
+        let share =
+            REACH * (m as f64 + (i as f64 + 0.5) / series_count as f64) / MARKERS_PER_LINE as f64;
         let x = map.area.left + share * map.area.width();
         if marked.is_some_and(|at| (at.0 - x).abs() < APART) {
             continue;
@@ -370,8 +372,8 @@ fn visible_references<'a>(
 ) -> Vec<(&'a ReferenceLine, f64)> {
     let on_axis = panel.references.iter().filter(|r| !panel.log || r.at > 0.0);
     let room = map.area.grown(0.0, TOLERANCE);
-    let place = |r: &'a ReferenceLine| (r, map.page_point((0.0, r.at)).1);
-    on_axis.map(place).filter(|(_, y)| (room.top..=room.bottom).contains(y)).collect()
+    let position = |r: &'a ReferenceLine| (r, map.page_point((0.0, r.at)).1);
+    on_axis.map(position).filter(|(_, y)| (room.top..=room.bottom).contains(y)).collect()
 }
 
 /// Draws the labels of the references, each where it covers the fewest line segments.
@@ -387,14 +389,15 @@ fn draw_reference_labels(
         let text =
             font::truncate_to_width(&to_single_line(label), SMALL_SIZE, false, area.width() - 8.0);
         let width = font::text_width(&text, SMALL_SIZE, false);
-        let place = |left: f64, up: f64| {
+        let candidate = |left: f64, up: f64| {
             let (top, bottom) = (y + up - 7.0, y + up + 7.0);
             Rect { left, top, right: left + width, bottom }
         };
         let (left, right) = (area.left + 5.0, area.right - 5.0 - width);
         let middle = (left + right) / 2.0;
-        let places =
-            [-10.0, 10.0].into_iter().flat_map(|up| [left, right, middle].map(|x| place(x, up)));
+        let places = [-10.0, 10.0]
+            .into_iter()
+            .flat_map(|up| [left, right, middle].map(|x| candidate(x, up)));
         let best = places.min_by_key(|spot| label_overlap_cost(spot, &area, lines, &taken));
         let Some(spot) = best else { continue };
         // A background in the colour of the card hides grid lines behind the label.

@@ -201,10 +201,10 @@ fn paint((red, green, blue): Rgb) -> Paint<'static> {
 
 /// Returns boxes as a path, with edges at whole pixels.
 fn cells_path(areas: &[Rect]) -> Option<Path> {
-    let whole = |v: f64| ((v * f64::from(PNG_SCALE)).round() / f64::from(PNG_SCALE)) as f32;
+    let snap = |v: f64| ((v * f64::from(PNG_SCALE)).round() / f64::from(PNG_SCALE)) as f32;
     let mut path = PathBuilder::new();
     for area in areas {
-        let [left, top, right, bottom] = [area.left, area.top, area.right, area.bottom].map(whole);
+        let [left, top, right, bottom] = [area.left, area.top, area.right, area.bottom].map(snap);
         if let Some(rect) = tiny_skia::Rect::from_ltrb(left, top, right, bottom) {
             path.push_rect(rect);
         }

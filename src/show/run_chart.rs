@@ -59,9 +59,9 @@ impl RunSnapshot {
 
     /// Formats the progress in steps: `step 120 of 879`.
     fn steps_text(&self) -> String {
-        let whole = |steps: f64| format::fixed(steps, 0);
-        let of = (self.total_steps > 0.0).then(|| format!(" of {}", whole(self.total_steps)));
-        format!("step {}{}", whole(self.step()), of.unwrap_or_default())
+        let text = |steps: f64| format::fixed(steps, 0);
+        let total = (self.total_steps > 0.0).then(|| format!(" of {}", text(self.total_steps)));
+        format!("step {}{}", text(self.step()), total.unwrap_or_default())
     }
 
     /// Formats the times as `12 s elapsed, 10 steps/s, about 1 min 16 s left`; empty if no time is
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_says_how_far_the_run_is_and_what_it_cost() {
+    fn the_line_has_progress_and_cost_of_the_run() {
         assert_eq!(
             run_summary_line(&curve()),
             "step 120 of 879  loss 0.41  accuracy 93.1 %  epsilon 1.92 of 3"
@@ -217,10 +217,10 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_says_step_time_and_time_left() {
+    fn a_chart_shows_step_time_and_remaining_time() {
         let mut run = RunSnapshot { seconds: Some(30.0), ..curve() };
-        let said = "step 120 of 879, 30 s elapsed, 4.0 steps/s, about 3 min 10 s left";
-        assert!(run_chart("r", &run).svg().contains(said), "{}", run_chart("r", &run));
+        let text = "step 120 of 879, 30 s elapsed, 4.0 steps/s, about 3 min 10 s left";
+        assert!(run_chart("r", &run).svg().contains(text), "{}", run_chart("r", &run));
         assert!(
             run_summary_line(&run).contains("30 s elapsed, 4.0 steps/s, about 3 min 10 s left")
         );
@@ -240,11 +240,11 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_shown_again_says_when_it_was_trained() {
+    fn a_run_that_is_shown_again_has_the_time_of_its_training() {
         let again = RunSnapshot { trained_on: Some("2026-11-21".into()), ended: true, ..curve() };
         let chart = run_chart("r", &again);
-        for said in [chart.svg(), chart.text()] {
-            assert!(said.contains("Shown again: trained on 2026-11-21, step 120 of 879"), "{said}");
+        for form in [chart.svg(), chart.text()] {
+            assert!(form.contains("Shown again: trained on 2026-11-21, step 120 of 879"), "{form}");
         }
         let half = again.up_to(100.0);
         assert_eq!((half.loss.len(), half.test_accuracy.len(), half.step()), (100, 1, 100.0));
@@ -285,16 +285,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_private_run_has_accuracy_and_epsilon_but_no_loss() {
+    fn the_redacted_chart_of_a_private_run_has_accuracy_and_epsilon_but_no_loss() {
         let covered = RunSnapshot { coverage: Coverage::TestPart, ..curve() };
         let whole = run_bundle("r", &covered, true);
         assert_eq!(whole.coverage, Coverage::NotCovered);
         let part = *whole.covered_part.expect("a covered part");
         assert_eq!(part.coverage, Coverage::TestPart);
         let spec = part.vega_lite.expect("a specification").to_string();
-        for said in [part.text, part.svg.expect("a drawing"), spec] {
-            assert!(!said.contains("loss") && !said.contains("0.41"), "{said}");
-            assert!(said.contains("accuracy") && said.contains("epsilon"), "{said}");
+        for form in [part.text, part.svg.expect("a drawing"), spec] {
+            assert!(!form.contains("loss") && !form.contains("0.41"), "{form}");
+            assert!(form.contains("accuracy") && form.contains("epsilon"), "{form}");
         }
         // Without a guarantee, only the epsilon that was planned or claimed is left.
         let unsound = RunSnapshot { coverage: Coverage::NotCovered, ..curve() };

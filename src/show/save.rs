@@ -76,14 +76,14 @@ pub(super) fn save_figure(
 
 /// Writes the output in the format of the name's ending. An error lists the endings that would do,
 /// and `more`.
-fn write<T>(path: &Path, of: &T, formats: &[(&str, Content<T>)], more: &[&str]) -> Result<()> {
+fn write<T>(path: &Path, value: &T, formats: &[(&str, Content<T>)], more: &[&str]) -> Result<()> {
     let ending = file_extension(path);
     let format = formats.iter().find(|(known, _)| *known == ending);
-    if let Some(content) = format.and_then(|(_, content)| content(of)) {
+    if let Some(content) = format.and_then(|(_, content)| content(value)) {
         return file::write(path, content);
     }
-    let there = formats.iter().filter(|(_, content)| content(of).is_some());
-    let endings = there.map(|(ending, _)| ending).chain(more);
+    let available = formats.iter().filter(|(_, content)| content(value).is_some());
+    let endings = available.map(|(ending, _)| ending).chain(more);
     let list = endings.map(|ending| format!(".{ending}")).collect::<Vec<_>>().join(", ");
     Err(Error::setting("path", path.display(), "the file extension is not a format of this output")
         .fix(format!("end the name in one of {list}")))

@@ -66,8 +66,8 @@ impl KernelSocket {
             self.stream.get_ref().set_read_timeout(Some(left))?;
             match self.stream.read_until(b'\n', &mut self.partial) {
                 Ok(_) if self.partial.ends_with(b"\n") => {
-                    let answer = std::mem::take(&mut self.partial);
-                    if answer.trim_ascii() != b"ok" {
+                    let reply = std::mem::take(&mut self.partial);
+                    if reply.trim_ascii() != b"ok" {
                         return Err(io::Error::new(io::ErrorKind::InvalidData, "unknown answer"));
                     }
                     self.unacknowledged -= 1;

@@ -216,8 +216,8 @@ impl Table {
     /// Returns whether all cells of a column that are not empty start with a number.
     pub(super) fn is_numeric(&self, column: usize) -> bool {
         let cells = || self.rows.iter().map(|row| cell(row, column));
-        let mut said = cells().filter(|text| !matches!(text.as_str(), "" | "-" | "–")).peekable();
-        said.peek().is_some() && said.all(|text| is_number(&text))
+        let mut texts = cells().filter(|text| !matches!(text.as_str(), "" | "-" | "–")).peekable();
+        texts.peek().is_some() && texts.all(|text| is_number(&text))
     }
 }
 

@@ -60,8 +60,8 @@ fn text_rows(panel: &Panel) -> Vec<TextRow> {
     let badge = panel.badge.as_deref().map(|badge| format!("[{}]", to_single_line(badge)));
     let mark = panel.x_marker.as_ref().map(|mark| format!("at {}", to_single_line(&mark.label)));
     let values = panel.value_label.as_deref().map(to_single_line);
-    let said = mark.into_iter().chain(values).chain(references).chain(badge);
-    let remark = said.collect::<Vec<_>>().join("  ");
+    let parts = mark.into_iter().chain(values).chain(references).chain(badge);
+    let remark = parts.collect::<Vec<_>>().join("  ");
     let row = |name: String, curve: String, value: Option<f64>| TextRow {
         name,
         curve,
@@ -73,10 +73,13 @@ fn text_rows(panel: &Panel) -> Vec<TextRow> {
     }
     let several = panel.series.len() > 1;
     let series = panel.series.iter().map(|series| {
-        let own = to_single_line(&series.name);
-        let name =
-            if several && !own.is_empty() { format!("{label}, {own}") } else { label.clone() };
-        let name = if name.is_empty() { own } else { name };
+        let series_name = to_single_line(&series.name);
+        let name = if several && !series_name.is_empty() {
+            format!("{label}, {series_name}")
+        } else {
+            label.clone()
+        };
+        let name = if name.is_empty() { series_name } else { name };
         let points: Vec<_> = series.finite_points().filter(|p| !panel.log || p.1 > 0.0).collect();
         let y = |p: &(f64, f64)| if panel.log { p.1.ln() } else { p.1 };
         let curve = sparkline(&points.iter().map(y).collect::<Vec<_>>());

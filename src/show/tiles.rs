@@ -38,7 +38,7 @@ pub(super) struct TilePanel {
 impl TilePanel {
     /// Returns the width and height of the tiles.
     pub(super) fn size(&self) -> (f64, f64) {
-        let end = |of: &[Interval]| of.last().map_or(1.0, |interval| interval.1);
+        let end = |intervals: &[Interval]| intervals.last().map_or(1.0, |interval| interval.1);
         (end(&self.across), end(&self.down))
     }
 

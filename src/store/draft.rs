@@ -86,10 +86,10 @@ impl Draft {
 /// A plain rename of a folder never replaces one that is not empty. (That a rename must not replace
 /// anything can be asked of local file systems only.)
 pub(crate) fn rename_if_absent(folder: &Path, name: &Path) -> io::Result<bool> {
-    let there = [io::ErrorKind::DirectoryNotEmpty, io::ErrorKind::AlreadyExists];
+    let exists = [io::ErrorKind::DirectoryNotEmpty, io::ErrorKind::AlreadyExists];
     match fs::rename(folder, name) {
         Ok(()) => Ok(true),
-        Err(e) if there.contains(&e.kind()) => Ok(false),
+        Err(e) if exists.contains(&e.kind()) => Ok(false),
         Err(e) => Err(e),
     }
 }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_kept_whole_or_not_at_all() {
+    fn files_are_written_atomically() {
         let runs = tempfile::tempdir().unwrap();
         let run = runs.path().join("00ff");
         let draft = Draft::create_beside(&run).unwrap();

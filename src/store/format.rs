@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::if_there;
+use super::if_exists;
 use crate::{Error, ErrorKind, Result, file};
 
 /// The name of the file.
@@ -77,7 +77,7 @@ pub(super) fn write(home: &Path) -> Result<()> {
 
 /// Returns whether a folder exists and is not empty.
 fn has_entries(folder: &Path) -> Result<bool> {
-    let entries = if_there(folder, fs::read_dir(folder))?;
+    let entries = if_exists(folder, fs::read_dir(folder))?;
     Ok(entries.is_some_and(|mut entries| entries.next().is_some()))
 }
 

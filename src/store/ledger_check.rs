@@ -4,7 +4,7 @@
 //! charged to it still exist.
 
 use super::draft::is_draft;
-use super::{if_there, paths_in};
+use super::{if_exists, paths_in};
 use crate::data::Dataset;
 use crate::privacy::ledger::LedgerState;
 use crate::privacy::{Event, Ledger};
@@ -47,7 +47,7 @@ fn read_entry_ref(folder: &Path) -> Result<Option<LedgerEntryRef>> {
         return Ok(None);
     }
     // A newer run with the same id may have replaced it meanwhile.
-    let Some(text) = if_there(&path, fs::read_to_string(&path))? else { return Ok(None) };
+    let Some(text) = if_exists(&path, fs::read_to_string(&path))? else { return Ok(None) };
     let settings: SettingsFile = serde_json::from_str(&text).map_err(|e| {
         Error::new(
             ErrorKind::CorruptData,

@@ -209,10 +209,10 @@ impl RunStore {
         let mask =
             if pruned { Some(files.required_path(MASK)?) } else { files.verified_path(MASK)? };
         let mask = mask.map(Mask::load).transpose()?;
-        let touched =
+        let selection_log =
             files.verified_path(TOUCHED)?.map(|path| run_files::read_json(&path)).transpose()?;
         let warnings = Vec::from_iter(claimed_epsilon::reconcile_epsilon(&mut record));
-        Ok(Some(Run::new(record, model, mask, touched).restored(warnings)))
+        Ok(Some(Run::new(record, model, mask, selection_log).restored(warnings)))
     }
 
     /// Returns a finished run that is stored, to be shown instead of trained.
@@ -284,8 +284,8 @@ impl RunStore {
         if let Some(mask) = run.mask() {
             mask.save(draft.path(MASK))?;
         }
-        if let Some(touched) = run.selection_log() {
-            let text = serde_json::to_string(&touched).map_err(|e| {
+        if let Some(selection_log) = run.selection_log() {
+            let text = serde_json::to_string(&selection_log).map_err(|e| {
                 Error::new(ErrorKind::Io, "what a run touched, as JSON", e.to_string())
             })?;
             draft.write(TOUCHED, text)?;
@@ -327,7 +327,7 @@ impl RunStore {
 
     /// Puts a finished run into the store by one rename, which replaces no finished run: that of a
     /// worker on another machine may have been first. Its results are compared then, and the later
-    /// run is kept as `aside` if they differ.
+    /// run is kept as `discarded` if they differ.
     ///
     /// # Errors
     /// `Io` if it can't be written: no part of it remains then.
@@ -335,7 +335,7 @@ impl RunStore {
         &self,
         run: &Run,
         figures: &[(&str, Vec<u8>)],
-        aside: &Path,
+        discarded: &Path,
     ) -> Result<PublishOutcome> {
         let id = &run.record().id;
         let (folder, draft) = (self.run_dir(id), self.draft(run, figures)?);
@@ -349,7 +349,7 @@ impl RunStore {
         if draft.checksums()? == run_files::checksums(&folder)? {
             return Ok(PublishOutcome::Identical);
         }
-        draft.commit(aside)?;
+        draft.commit(discarded)?;
         Ok(PublishOutcome::Conflicting)
     }
 }
@@ -359,7 +359,7 @@ impl RunStore {
 /// # Errors
 /// `Io` if the folder can't be read.
 fn paths_in(folder: &Path) -> Result<Vec<PathBuf>> {
-    let Some(entries) = if_there(folder, fs::read_dir(folder))? else { return Ok(Vec::new()) };
+    let Some(entries) = if_exists(folder, fs::read_dir(folder))? else { return Ok(Vec::new()) };
     let paths = entries.map(|entry| entry.map(|entry| entry.path()));
     let mut paths: Vec<PathBuf> = paths
         .collect::<io::Result<_>>()
@@ -372,7 +372,7 @@ fn paths_in(folder: &Path) -> Result<Vec<PathBuf>> {
 ///
 /// # Errors
 /// `Io` if it can't be read.
-fn if_there<T>(path: &Path, read: io::Result<T>) -> Result<Option<T>> {
+fn if_exists<T>(path: &Path, read: io::Result<T>) -> Result<Option<T>> {
     match read {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         read => read.map(Some).map_err(|e| Error::io(format!("reading {}", path.display()), &e)),

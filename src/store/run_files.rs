@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::if_there;
+use super::if_exists;
 use crate::data::digest::sha256;
 use crate::nn::read_regular_file;
 use crate::train::RunRecord;
@@ -33,7 +33,7 @@ pub(super) fn checksums(folder: &Path) -> Result<Checksums> {
     let mut sums = Checksums::new();
     for name in [MODEL, MASK, TOUCHED] {
         let path = folder.join(name);
-        if let Some(bytes) = if_there(&path, read_regular_file(&path))? {
+        if let Some(bytes) = if_exists(&path, read_regular_file(&path))? {
             sums.insert(name.to_owned(), sha256(&bytes));
         }
     }

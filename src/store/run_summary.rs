@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::draft::is_draft;
-use super::{RunStore, if_there, paths_in, run_files};
+use super::{RunStore, if_exists, paths_in, run_files};
 use crate::train::checkpoint::{CheckpointManager, checkpoint_exists, read_header};
 use crate::train::{CheckpointHeader, Ending, RunRecord};
 use crate::{Error, ErrorKind, Result, program};
@@ -230,7 +230,7 @@ fn folders(path: &Path) -> Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
     for path in paths_in(path)? {
         // It may have been removed meanwhile.
-        let Some(about) = if_there(&path, fs::symlink_metadata(&path))? else { continue };
+        let Some(about) = if_exists(&path, fs::symlink_metadata(&path))? else { continue };
         if about.is_dir() && !is_draft(&path) {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             found.push((name, path));

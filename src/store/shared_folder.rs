@@ -22,9 +22,9 @@ const FOLDER: &str = "epsilab-shared-test";
 pub(crate) fn check(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)
         .map_err(|e| Error::io(format!("creating the folder {}", folder.display()), &e))?;
-    let here = folder.join(format!(".{FOLDER}-{}", host::unique_id()?));
-    let tested = test_alone(&here);
-    let _ = fs::remove_dir_all(&here);
+    let folder_path = folder.join(format!(".{FOLDER}-{}", host::unique_id()?));
+    let tested = test_alone(&folder_path);
+    let _ = fs::remove_dir_all(&folder_path);
     tested.map_err(|e| unusable(folder, &e.to_string()))
 }
 
@@ -37,10 +37,10 @@ fn unusable(folder: &Path, why: &str) -> Error {
     ))
 }
 
-fn test_alone(here: &Path) -> io::Result<()> {
+fn test_alone(parent: &Path) -> io::Result<()> {
     let wrong = |why: &str| Err(io::Error::other(why.to_owned()));
-    fs::create_dir(here)?;
-    let (one, other) = (here.join("one"), here.join("other"));
+    fs::create_dir(parent)?;
+    let (one, other) = (parent.join("one"), parent.join("other"));
     for folder in [&one, &other] {
         fs::create_dir(folder)?;
         fs::write(folder.join("file"), folder.as_os_str().as_encoded_bytes())?;
@@ -48,9 +48,9 @@ fn test_alone(here: &Path) -> io::Result<()> {
     if fs::rename(&one, &other).is_ok() {
         return wrong("a rename replaces a folder with files");
     }
-    let lock = File::create(here.join("lock"))?;
+    let lock = File::create(parent.join("lock"))?;
     lock.lock()?;
-    match File::open(here.join("lock"))?.try_lock() {
+    match File::open(parent.join("lock"))?.try_lock() {
         Err(TryLockError::WouldBlock) => Ok(()),
         Err(TryLockError::Error(e)) => Err(e),
         Ok(()) => wrong("a file can be locked twice"),
@@ -68,9 +68,9 @@ impl Rendezvous {
         self.folder.join(name)
     }
 
-    fn send(&self, name: &str, words: &str) -> io::Result<()> {
+    fn send(&self, name: &str, text: &str) -> io::Result<()> {
         let part = self.path(&format!("{name}.part"));
-        fs::write(&part, words)?;
+        fs::write(&part, text)?;
         fs::rename(part, self.path(name))
     }
 
@@ -80,7 +80,7 @@ impl Rendezvous {
             // Listing a folder makes network file systems look at it again.
             let _ = fs::read_dir(&self.folder).map(Iterator::count);
             match fs::read_to_string(self.path(name)) {
-                Ok(words) => return Ok(words),
+                Ok(text) => return Ok(text),
                 Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
                 Err(_) if Instant::now() > self.until => {
                     let why = "the other machine does not answer: run the same command there at \
@@ -102,33 +102,33 @@ impl Rendezvous {
 pub(crate) fn check_with_peer(folder: &Path, patience: Duration) -> Result<String> {
     check(folder)?;
     let meeting = Rendezvous { folder: folder.join(FOLDER), until: Instant::now() + patience };
-    let me = host::unique_id()?;
+    let own_id = host::unique_id()?;
     // Whoever makes the folder is first.
     let tested = match fs::create_dir(&meeting.folder) {
         Ok(()) => {
-            let tested = first(&meeting, &me);
+            let tested = first(&meeting, &own_id);
             let _ = fs::remove_dir_all(&meeting.folder);
             tested
         }
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => second(&meeting, &me),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => second(&meeting, &own_id),
         Err(e) => Err(e),
     };
     tested.map_err(|e| unusable(folder, &e.to_string()))
 }
 
-fn first(meeting: &Rendezvous, me: &str) -> io::Result<String> {
+fn first(meeting: &Rendezvous, own_id: &str) -> io::Result<String> {
     let lock = File::create(meeting.path("lock"))?;
     lock.lock()?;
     fs::create_dir(meeting.path("run"))?;
-    fs::write(meeting.path("run/file"), me)?;
-    meeting.send("first", me)?;
+    fs::write(meeting.path("run/file"), own_id)?;
+    meeting.send("first", own_id)?;
     let other = meeting.receive("second")?;
     let found = meeting.receive("found")?;
     let kept = fs::read_to_string(meeting.path("run/file"))?;
     lock.unlock()?;
     meeting.send("unlocked", "")?;
     let locked = meeting.receive("locked")?;
-    match (found.as_str(), locked.as_str(), kept == me) {
+    match (found.as_str(), locked.as_str(), kept == own_id) {
         ("kept away", "got it", true) => Ok(other),
         ("kept away", "got it", false) => Err(io::Error::other("a rename replaced a folder")),
         (found, locked, _) => Err(io::Error::other(format!(
@@ -137,14 +137,14 @@ fn first(meeting: &Rendezvous, me: &str) -> io::Result<String> {
     }
 }
 
-fn second(meeting: &Rendezvous, me: &str) -> io::Result<String> {
+fn second(meeting: &Rendezvous, own_id: &str) -> io::Result<String> {
     let other = meeting.receive("first")?;
-    meeting.send("second", me)?;
+    meeting.send("second", own_id)?;
     let lock = File::open(meeting.path("lock"))?;
-    let mine = meeting.path("mine");
-    fs::create_dir(&mine)?;
-    fs::write(mine.join("file"), me)?;
-    let replaced = fs::rename(&mine, meeting.path("run")).is_ok();
+    let own_folder = meeting.path("mine");
+    fs::create_dir(&own_folder)?;
+    fs::write(own_folder.join("file"), own_id)?;
+    let replaced = fs::rename(&own_folder, meeting.path("run")).is_ok();
     let found = match lock.try_lock() {
         Err(TryLockError::WouldBlock) => "kept away".to_owned(),
         Err(TryLockError::Error(e)) => e.to_string(),
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_processes_meet_and_one_alone_is_told_so() {
+    fn two_processes_meet_and_a_single_one_is_noted() {
         let folder = tempfile::tempdir().unwrap();
         let long = Duration::from_secs(600);
         std::thread::scope(|scope| {

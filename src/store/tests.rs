@@ -90,8 +90,8 @@ fn a_flipped_bit_in_a_stored_run_is_found() -> Result<()> {
     assert!(project.shown()?.expect("it is stored").warnings().is_empty());
     for name in CHECKED {
         flip(&project.file(name));
-        let said = project.refused(name);
-        assert!(said.contains("SHA-256") && said.contains("outside the project's runs"), "{said}");
+        let text = project.refused(name);
+        assert!(text.contains("SHA-256") && text.contains("outside the project's runs"), "{text}");
         flip(&project.file(name));
         assert!(project.shown()?.is_some(), "{name} is as it was");
     }
@@ -167,8 +167,8 @@ fn releases_and_epsilon_edited_together_are_found_by_the_ledger() -> Result<()> 
         json["epsilon"] = cheaper.into();
         json["planned_epsilon"] = cheaper.into();
     });
-    let said = project.refused("releases of the stored run");
-    assert!(said.contains("the ledger charged"), "{said}");
+    let text = project.refused("releases of the stored run");
+    assert!(text.contains("the ledger charged"), "{text}");
     Ok(())
 }
 
@@ -220,8 +220,8 @@ fn a_stored_run_is_shown_with_the_accuracy_on_the_test_part_of_the_present_call(
     // Labels that the model gets all right, or all wrong.
     let test = data.test();
     let predicted = first.model().predict_examples(test)?;
-    let labelled = |of: &dyn Fn(u32) -> u32| {
-        let labels = predicted.iter().map(|&class| of(class)).collect();
+    let labelled = |label_of: &dyn Fn(u32) -> u32| {
+        let labels = predicted.iter().map(|&class| label_of(class)).collect();
         let features = test.features_flat().to_vec();
         let relabelled = data::from_vecs(features, test.shape(), labels, data.classes())?;
         Ok(data.with_test(relabelled.train().clone()))

@@ -142,10 +142,10 @@ fn one_example_moves_a_release_by_at_most_the_sensitivity_over_the_expected_batc
             let batch = batch(&data, ids.iter().copied());
             all(&mechanism.release(model.network(), &batch, None).unwrap().gradient)
         };
-        let everybody: Vec<u32> = (0..40).collect();
-        let with = released(&everybody);
+        let all_ids: Vec<u32> = (0..40).collect();
+        let with = released(&all_ids);
         let moved = (0..40).map(|left_out| {
-            let rest: Vec<u32> = everybody.iter().copied().filter(|&id| id != left_out).collect();
+            let rest: Vec<u32> = all_ids.iter().copied().filter(|&id| id != left_out).collect();
             let square = |(a, b): (&f64, f64)| (a - b).powi(2);
             with.iter().zip(released(&rest)).map(square).sum::<f64>().sqrt()
         });
@@ -172,8 +172,8 @@ fn one_example_moves_a_release_by_at_most_the_sensitivity_over_the_expected_batc
 #[test]
 fn an_example_that_is_not_finite_contributes_nothing() {
     let data = small();
-    let everybody = batch(&data, 0..40);
-    let mut features: Vec<f32> = (0..40).flat_map(|i| everybody.features(i).to_vec()).collect();
+    let full_batch = batch(&data, 0..40);
+    let mut features: Vec<f32> = (0..40).flat_map(|i| full_batch.features(i).to_vec()).collect();
     features[7 * 6 + 2] = f32::NAN;
     let labels: Vec<u32> = (0..40).map(|i| i % 3).collect();
     let poisoned = Batch::new(features, &[6], labels).unwrap();
@@ -245,7 +245,7 @@ fn parameters(run: &Run) -> Vec<Vec<f32>> {
 }
 
 #[test]
-fn runs_are_charged_stored_shown_again_and_say_what_they_guarantee() -> Result<()> {
+fn runs_are_charged_stored_shown_again_and_have_a_statement() -> Result<()> {
     let data = small();
     for plan in plans(&data, true).into_iter().chain(plans(&data, false)) {
         let folder = tempfile::tempdir().unwrap();
@@ -296,7 +296,7 @@ fn a_plan_for_a_population_is_that_for_data_of_its_size() -> Result<()> {
 }
 
 #[test]
-fn what_happens_after_the_release_and_what_is_public_costs_nothing() -> Result<()> {
+fn post_processing_and_public_data_cost_nothing() -> Result<()> {
     let data = small();
     for mut method in enrolled() {
         let plain = method.plan(&data)?;

@@ -35,7 +35,7 @@ impl<'a> CheckpointWriter<'a> {
         keeper: &'a mut CheckpointManager,
         (id, attempt): (&str, &str),
         (plan, model, data): (&Plan, &Model, &Dataset),
-        place: DeviceSpec,
+        device: DeviceSpec,
         (seeds, mask): (&Seeds, Option<&Mask>),
         found: Option<Checkpoint>,
     ) -> Result<Self> {
@@ -46,7 +46,7 @@ impl<'a> CheckpointWriter<'a> {
             model: model.name().to_owned(),
             data: data.name().to_owned(),
             steps: plan.steps(),
-            device: place.to_string(),
+            device: device.to_string(),
             ..CheckpointHeader::default()
         };
         let resumed = found.as_ref().map(|found| found.payload.resumed.clone());
@@ -74,24 +74,23 @@ impl<'a> CheckpointWriter<'a> {
     pub(super) fn resume(
         &mut self,
         state: TrainState,
-        course: &mut RunTracker<'_>,
+        tracker: &mut RunTracker<'_>,
         meter: &mut Meter<'_>,
     ) -> Result<TrainState> {
-        let Some(Checkpoint { header, payload: numbers, mut arrays, .. }) = self.resume_from.take()
-        else {
+        let Some(Checkpoint { header, payload, mut arrays, .. }) = self.resume_from.take() else {
             return Ok(state);
         };
-        let state = match numbers.progress {
+        let state = match payload.progress {
             // The model has the initial parameters of the checkpoint.
             None => state,
             Some(progress) => {
                 meter.resume(progress.pending, &mut arrays)?;
                 let measured = (progress.curve, progress.thresholds);
-                course.resume(header.step, (progress.seconds, progress.waited), measured);
+                tracker.resume(header.step, (progress.seconds, progress.waited), measured);
                 state.restore(progress.state, &mut arrays)?
             }
         };
-        self.save(&state, course, meter, false)?;
+        self.save(&state, tracker, meter, false)?;
         Ok(state)
     }
 
@@ -103,12 +102,12 @@ impl<'a> CheckpointWriter<'a> {
     pub(super) fn write_if_due(
         &mut self,
         state: &TrainState,
-        course: &mut RunTracker<'_>,
+        tracker: &mut RunTracker<'_>,
         meter: &mut Meter<'_>,
     ) -> Result<()> {
-        let is_last = course.steps == course.plan.steps();
-        if self.manager.is_due(course.steps) && !is_last {
-            tolerate_io_error(self.save(state, course, meter, false), course)
+        let is_last = tracker.steps == tracker.plan.steps();
+        if self.manager.is_due(tracker.steps) && !is_last {
+            tolerate_io_error(self.save(state, tracker, meter, false), tracker)
         } else {
             Ok(())
         }
@@ -121,11 +120,11 @@ impl<'a> CheckpointWriter<'a> {
     pub(super) fn write_final(
         mut self,
         state: &TrainState,
-        course: &mut RunTracker<'_>,
+        tracker: &mut RunTracker<'_>,
         meter: &mut Meter<'_>,
     ) -> Result<()> {
-        if course.steps < course.plan.steps() && course.steps > 0 {
-            tolerate_io_error(self.save(state, course, meter, true), course)
+        if tracker.steps < tracker.plan.steps() && tracker.steps > 0 {
+            tolerate_io_error(self.save(state, tracker, meter, true), tracker)
         } else {
             Ok(())
         }
@@ -134,23 +133,23 @@ impl<'a> CheckpointWriter<'a> {
     fn save(
         &mut self,
         state: &TrainState,
-        course: &RunTracker<'_>,
+        tracker: &RunTracker<'_>,
         meter: &mut Meter<'_>,
         stopped: bool,
     ) -> Result<()> {
-        let (saved, mut arrays) = state.snapshot(course.steps);
+        let (saved, mut arrays) = state.snapshot(tracker.steps);
         let (pending, measured) = meter.pending()?;
         arrays.extend(measured);
         let progress = SavedProgress {
             state: saved,
-            curve: course.curve.clone(),
-            thresholds: course.thresholds.clone(),
-            seconds: course.elapsed_seconds(),
-            waited: course.total_wait(state.batches.waited()).map(|waited| waited.as_secs_f64()),
+            curve: tracker.curve.clone(),
+            thresholds: tracker.thresholds.clone(),
+            seconds: tracker.elapsed_seconds(),
+            waited: tracker.total_wait(state.batches.waited()).map(|waited| waited.as_secs_f64()),
             pending,
         };
         let mask = state.mask().map(Mask::to_bytes).transpose()?;
-        self.write(course.steps, stopped, Some(progress), mask, &arrays)
+        self.write(tracker.steps, stopped, Some(progress), mask, &arrays)
     }
 
     fn write(
@@ -170,12 +169,12 @@ impl<'a> CheckpointWriter<'a> {
 
 /// Returns the outcome of writing a checkpoint along a run: an I/O error, such as a full disk, is
 /// recorded and ends no run.
-fn tolerate_io_error(written: Result<()>, course: &mut RunTracker<'_>) -> Result<()> {
-    match written {
+fn tolerate_io_error(result: Result<()>, tracker: &mut RunTracker<'_>) -> Result<()> {
+    match result {
         Err(error) if error.kind() == ErrorKind::Io => {
-            course.first_error.get_or_insert(error);
+            tracker.first_error.get_or_insert(error);
             Ok(())
         }
-        written => written,
+        result => result,
     }
 }

@@ -10,8 +10,8 @@ use crate::privacy::digits::RoundedNearest;
 use crate::train::Curve;
 
 /// A run counts as diverging once the L2 norm of its parameters exceeds the initial norm, or
-/// [`LEAST_INITIAL_NORM`], by this factor. Runs that learn stay below 5 with the default settings; with a learning rate 1000 times
-/// too large the first steps exceed 20.
+/// [`LEAST_INITIAL_NORM`], by this factor. Runs that learn stay below 5 with the default settings;
+/// with a learning rate 1000 times too large the first steps exceed 20.
 const LIMIT: f64 = 20.0;
 /// Norm that stands for smaller initial norms. The few parameters of a linear model of a small
 /// table begin near zero and may grow a hundredfold while it learns.
@@ -102,6 +102,9 @@ mod tests {
         assert_eq!((found.step, found.norm_ratio), (2, 45.3));
         assert!(found.to_string().contains("after step 2"), "{found}");
         assert!(found.to_string().contains("45.3 times"), "{found}");
-        assert_eq!((ratio(30.0, 0.0), ratio(30.0, 10.0), ratio(f64::INFINITY, 1.0)), (6.0, 3.0, f64::MAX));
+        assert_eq!(
+            (ratio(30.0, 0.0), ratio(30.0, 10.0), ratio(f64::INFINITY, 1.0)),
+            (6.0, 3.0, f64::MAX)
+        );
     }
 }

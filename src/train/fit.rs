@@ -102,64 +102,76 @@ impl<'a> Fit<'a> {
     ) -> Result<Run> {
         self.check_grant(keeper.as_deref())?;
         let Self { id, plan, data, .. } = self;
-        let nowhere = Ledger::in_memory();
-        let ledger = self.claim.ledger().unwrap_or(&nowhere);
+        let no_ledger = Ledger::in_memory();
+        let ledger = self.claim.ledger().unwrap_or(&no_ledger);
         let model = &plan.prepare_model(&plan.initial_model(self.model)?)?;
         validation::validate_inputs(plan, model, data, ledger)?;
-        let place = plan.resolve_device()?;
+        let device = plan.resolve_device()?;
         let mut found =
-            keeper.as_mut().map(|keeper| keeper.take_checkpoint(place)).transpose()?.flatten();
+            keeper.as_mut().map(|keeper| keeper.take_checkpoint(device)).transpose()?.flatten();
         let (charge, seeds, mask) = self.start(model, ledger, &mut found)?;
         let resumed = found.as_ref().map(|found| found.payload.resumed.clone());
         let checkpoints =
             keeper.is_some().then(|| CheckpointRecord { resumed: resumed.unwrap_or_default() });
-        let guard = DeviceGuard::new(place);
-        let there = guard.run(|| {
-            place.check_run(!plan.settings().precision.is_default())?;
+        let guard = DeviceGuard::new(device);
+        let initial_model = guard.run(|| {
+            device.check_run(!plan.settings().precision.is_default())?;
             Ok(match &found {
-                Some(found) => found.restore_initial_model(model)?.on_device(&place.burn_device()),
-                None => model.on_device(&place.burn_device()),
+                Some(found) => found.restore_initial_model(model)?.on_device(&device.burn_device()),
+                None => model.on_device(&device.burn_device()),
             })
         })?;
         let names = (id, charge.attempt_id());
         let writer = keeper.map(|keeper| {
             let seeds = (&seeds, mask.as_ref());
-            CheckpointWriter::open(keeper, names, (plan, &there, data), place, seeds, found)
+            CheckpointWriter::open(
+                keeper,
+                names,
+                (plan, &initial_model, data),
+                device,
+                seeds,
+                found,
+            )
         });
         let writer = writer.transpose()?;
         charge.open(data)?;
 
-        let listening = InterruptGuard::start();
-        let mut course = RunTracker::new(plan);
-        let mut meter = Meter::new(plan, &there, data);
-        let begin =
-            TrainingLoop { model: &there, data, mask, seeds, attempt_id: charge.attempt_id() };
+        let interrupt_guard = InterruptGuard::start();
+        let mut tracker = RunTracker::new(plan);
+        let mut meter = Meter::new(plan, &initial_model, data);
+        let training = TrainingLoop {
+            model: &initial_model,
+            data,
+            mask,
+            seeds,
+            attempt_id: charge.attempt_id(),
+        };
         let trained = guard
-            .run(|| begin.run(&mut course, &mut meter, &listening, writer, observer))
-            .map_err(|error| prefer_device_error(place, error));
-        let (trained, charged, not_closed) = settle_charge(trained, &charge, &course)?;
+            .run(|| training.run(&mut tracker, &mut meter, &interrupt_guard, writer, observer))
+            .map_err(|error| prefer_device_error(device, error));
+        let (trained, charged, not_closed) = settle_charge(trained, &charge, &tracker)?;
         let network = guard
             .run(|| {
-                meter.record_final(&mut course, &trained.network)?;
+                meter.record_final(&mut tracker, &trained.network)?;
                 let network = trained.network.on_device(&DeviceSpec::Cpu.burn_device());
-                if place != DeviceSpec::Cpu {
+                if device != DeviceSpec::Cpu {
                     // A copy is made when it is read first, and the device may fail then.
                     network.values();
                 }
                 Ok(network)
             })
             .map_err(|error| with_charged_steps(error, charged, plan))?;
-        drop(listening);
+        drop(interrupt_guard);
 
-        let TrainingOutput { mask, selection_log: touched, .. } = trained;
-        let trouble = course.first_error.take();
+        let TrainingOutput { mask, selection_log, .. } = trained;
+        let first_error = tracker.first_error.take();
         let record =
-            self.record(model, place, charge.attempt_id(), charged, checkpoints, course)?;
+            self.record(model, device, charge.attempt_id(), charged, checkpoints, tracker)?;
         let provenance = start::provenance_after(model.provenance(), plan, mask.as_ref(), data);
         let trained = model.with_network(network).with_provenance(provenance);
-        let run = Run::new(record.with_start(model.provenance()), trained, mask, touched);
+        let run = Run::new(record.with_start(model.provenance()), trained, mask, selection_log);
         observer.on_finish(&run);
-        for error in not_closed.iter().chain(&trouble) {
+        for error in not_closed.iter().chain(&first_error) {
             observer.on_warning(error);
         }
         Ok(run)
@@ -231,22 +243,22 @@ impl<'a> Fit<'a> {
     fn record(
         &self,
         model: &Model,
-        place: DeviceSpec,
+        device: DeviceSpec,
         entry: &str,
         charged: u64,
         checkpoints: Option<CheckpointRecord>,
-        course: RunTracker<'_>,
+        tracker: RunTracker<'_>,
     ) -> Result<RunRecord> {
         let Self { id, plan, data, .. } = *self;
         let planned_epsilon = plan.epsilon_after(plan.steps())?;
         let epsilon =
             if charged == plan.steps() { planned_epsilon } else { plan.epsilon_after(charged)? };
-        let is_finished = course.steps == plan.steps();
+        let is_finished = tracker.steps == plan.steps();
         Ok(RunRecord {
             id: id.to_owned(),
             plan: plan.clone(),
             data: with_rehearsal_mark(data.name()),
-            device: place.describe(),
+            device: device.describe(),
             data_hash: data.hash().to_owned(),
             warm_start: false,
             public_start: None,
@@ -255,20 +267,20 @@ impl<'a> Fit<'a> {
             own_module: model.is_user_module(),
             charged: LedgerEntryRef::new(entry, data),
             ending: if is_finished { Ending::Finished } else { Ending::Interrupted },
-            steps: course.steps,
+            steps: tracker.steps,
             released: plan.releases_by_role_after(charged),
             epsilon,
             planned_epsilon,
             // The accuracy of the final model only: `None` where it could not be measured.
-            test_accuracy: course.curve.points.last().and_then(|point| point.test_accuracy),
+            test_accuracy: tracker.curve.points.last().and_then(|point| point.test_accuracy),
             test_hash: data.test_hash().to_owned(),
-            seconds: course.elapsed_seconds(),
-            waiting_seconds: course.wait_time.map(|waited| waited.as_secs_f64()),
-            mean_threshold: mean(&course.thresholds),
+            seconds: tracker.elapsed_seconds(),
+            waiting_seconds: tracker.wait_time.map(|waited| waited.as_secs_f64()),
+            mean_threshold: mean(&tracker.thresholds),
             trained_at: Some(utc_now()),
             software: program::software_versions(),
             checkpoints,
-            curve: course.curve,
+            curve: tracker.curve,
         })
     }
 }
@@ -291,13 +303,13 @@ impl<'a> Claim<'a> {
 fn settle_charge(
     trained: Result<TrainingOutput>,
     charge: &RunCharge<'_>,
-    course: &RunTracker<'_>,
+    tracker: &RunTracker<'_>,
 ) -> Result<(TrainingOutput, u64, Option<Error>)> {
-    let (plan, steps) = (course.plan, course.steps);
+    let (plan, steps) = (tracker.plan, tracker.steps);
     let spent = match &trained {
         Ok(_) => charge.chargeable_steps(steps),
         // Nothing was copied from the device before it failed.
-        Err(error) if error.kind() == ErrorKind::Device && course.curve.points.is_empty() => {
+        Err(error) if error.kind() == ErrorKind::Device && tracker.curve.points.is_empty() => {
             charge.chargeable_steps(0)
         }
         // Nothing was released before the first step, which is charged in case it was.

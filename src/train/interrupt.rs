@@ -174,17 +174,17 @@ mod tests {
         if process::alone(this_test!()) {
             return;
         }
-        let listening = InterruptGuard::start();
-        assert!(!listening.should_stop() && !should_unwind_cell());
+        let guard = InterruptGuard::start();
+        assert!(!guard.should_stop() && !should_unwind_cell());
         // SAFETY: raises the signal that is being listened for in this very process.
         unsafe { libc::raise(libc::SIGINT) };
-        assert!(listening.should_stop());
+        assert!(guard.should_stop());
         assert!(should_unwind_cell());
         let inner = InterruptGuard::start();
         assert!(inner.should_stop(), "who listens inside hears it too");
         assert!(!should_unwind_cell(), "the loop stops by itself");
         drop(inner);
-        drop(listening);
+        drop(guard);
         assert!(!InterruptGuard::start().should_stop());
     }
 
@@ -198,24 +198,24 @@ mod tests {
         assert_eq!(exit_code(), 130);
         // SAFETY: as `nohup` does.
         unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
-        let listening = InterruptGuard::start();
+        let guard = InterruptGuard::start();
         assert!(is_ignored(libc::SIGHUP) && !is_ignored(libc::SIGTERM));
         // SAFETY: raises signals that are being listened for or ignored in this very process.
         unsafe { libc::raise(libc::SIGHUP) };
-        assert!(!listening.should_stop());
+        assert!(!guard.should_stop());
         unsafe { libc::raise(libc::SIGTERM) };
-        assert!(listening.should_stop());
+        assert!(guard.should_stop());
         assert_eq!(exit_code(), 143);
         // The same request again.
         unsafe { libc::raise(libc::SIGINT) };
         assert_eq!(exit_code(), 143);
-        drop(listening);
+        drop(guard);
 
         // A second request, a while after the first, ends the process at once.
         // SAFETY: no other thread of this process works.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let _listening = InterruptGuard::start();
+            let _guard = InterruptGuard::start();
             for _ in 0..2 {
                 // SAFETY: as above; the process ends without running anything else of it.
                 unsafe { libc::raise(libc::SIGTERM) };

@@ -121,46 +121,46 @@ impl<'a> Meter<'a> {
     /// `evaluated` gives the network whose accuracy is of interest.
     pub(super) fn after_step(
         &mut self,
-        course: &mut RunTracker<'_>,
+        tracker: &mut RunTracker<'_>,
         released: Release,
         network: &Network,
         evaluated: &dyn Fn() -> Network,
     ) -> Result<Option<CurvePoint>> {
-        course.steps += 1;
+        tracker.steps += 1;
         self.losses.push(released.losses);
         self.norms.extend(released.norms);
         let threshold = released.threshold.map(|threshold| threshold.value);
         self.thresholds.extend(threshold);
-        course.thresholds.extend(threshold);
-        if !is_recorded(course.steps, self.plan.steps()) {
+        tracker.thresholds.extend(threshold);
+        if !is_recorded(tracker.steps, self.plan.steps()) {
             return Ok(None);
         }
-        let evaluated = is_evaluated(course.steps, self.plan.steps()).then(evaluated);
-        self.measure(course, network, evaluated.as_ref()).map(Some)
+        let evaluated = is_evaluated(tracker.steps, self.plan.steps()).then(evaluated);
+        self.measure(tracker, network, evaluated.as_ref()).map(Some)
     }
 
     /// Makes the last point, which has all measurements.
     pub(super) fn record_final(
         &mut self,
-        course: &mut RunTracker<'_>,
+        tracker: &mut RunTracker<'_>,
         network: &Network,
     ) -> Result<()> {
-        match course.curve.points.last() {
-            Some(last) if last.step == course.steps && last.test_accuracy.is_some() => Ok(()),
-            Some(last) if last.step == course.steps => {
-                let accuracy = self.accuracy(course, network)?;
-                if let Some(last) = course.curve.points.last_mut() {
+        match tracker.curve.points.last() {
+            Some(last) if last.step == tracker.steps && last.test_accuracy.is_some() => Ok(()),
+            Some(last) if last.step == tracker.steps => {
+                let accuracy = self.accuracy(tracker, network)?;
+                if let Some(last) = tracker.curve.points.last_mut() {
                     last.test_accuracy = accuracy;
                 }
                 Ok(())
             }
-            _ => self.measure(course, network, Some(network)).map(|_| ()),
+            _ => self.measure(tracker, network, Some(network)).map(|_| ()),
         }
     }
 
     fn measure(
         &mut self,
-        course: &mut RunTracker<'_>,
+        tracker: &mut RunTracker<'_>,
         network: &Network,
         evaluated: Option<&Network>,
     ) -> Result<CurvePoint> {
@@ -174,22 +174,22 @@ impl<'a> Meter<'a> {
         let (loss, gradient_norm) = (mean_of(&values[..steps]), mean_of(&values[steps..]));
         let test_accuracy = match evaluated {
             Some(evaluated) => {
-                check_finite(course.steps, network)?;
-                self.accuracy(course, evaluated)?
+                check_finite(tracker.steps, network)?;
+                self.accuracy(tracker, evaluated)?
             }
             None => None,
         };
         let norm_ratio = Some(self.norm_ratio(network)?);
         let point = CurvePoint {
-            step: course.steps,
+            step: tracker.steps,
             loss,
             test_accuracy,
-            epsilon: self.epsilon(course.steps)?,
+            epsilon: self.epsilon(tracker.steps)?,
             norm_ratio,
             threshold: mean(&std::mem::take(&mut self.thresholds)),
             gradient_norm,
         };
-        course.curve.points.push(point);
+        tracker.curve.points.push(point);
         Ok(point)
     }
 
@@ -227,7 +227,7 @@ impl<'a> Meter<'a> {
 
     /// Computes the test accuracy; data that can't be read are no reason to throw a trained
     /// network away, a failed device is.
-    fn accuracy(&mut self, course: &mut RunTracker<'_>, network: &Network) -> Result<Option<f64>> {
+    fn accuracy(&mut self, tracker: &mut RunTracker<'_>, network: &Network) -> Result<Option<f64>> {
         if self.data.test().is_empty() {
             return Ok(None);
         }
@@ -235,7 +235,7 @@ impl<'a> Meter<'a> {
             Ok(accuracy) => Ok(Some(accuracy)),
             Err(error) if error.kind() == ErrorKind::Device => Err(error),
             Err(error) => {
-                course.first_error.get_or_insert(error);
+                tracker.first_error.get_or_insert(error);
                 Ok(None)
             }
         }

@@ -26,7 +26,7 @@ pub struct Progress<'a> {
 pub trait Observer {
     /// Receives a remark before the run begins, such as the cost of earlier attempts at it, or
     /// about a private selection, whose trials are not observed.
-    fn on_note(&mut self, _words: &str) {}
+    fn on_note(&mut self, _text: &str) {}
     /// Observes the run before the first step.
     fn on_start(&mut self, _progress: &Progress<'_>) {}
     /// Observes the run after a step.

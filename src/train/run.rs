@@ -190,14 +190,14 @@ impl Run {
         record: RunRecord,
         model: Model,
         mask: Option<Mask>,
-        touched: Option<SelectionLog>,
+        selection_log: Option<SelectionLog>,
     ) -> Self {
         let (restored, warnings, storing_error) = (false, Vec::new(), None);
         Self(Arc::new(Inner {
             record,
             model,
             mask,
-            selection_log: touched,
+            selection_log,
             restored,
             warnings,
             storing_error,
@@ -214,8 +214,8 @@ impl Run {
     /// Returns the same run marked as trained just now; for runs that are read back to get their
     /// stored values.
     pub(crate) fn mark_as_trained(&self) -> Self {
-        let Inner { record, model, mask, selection_log: touched, .. } = (*self.0).clone();
-        Self::new(record, model, mask, touched)
+        let Inner { record, model, mask, selection_log, .. } = (*self.0).clone();
+        Self::new(record, model, mask, selection_log)
     }
 
     /// Returns the same run, whose steps another process may have taken too, rounded differently.

@@ -107,8 +107,8 @@ mod tests {
     use super::*;
 
     fn all_differ(seeds: &Seeds) -> bool {
-        let Seeds { sampling, dropout: masks, noise, sparsity: coordinates, mask_noise } = seeds;
-        let all = [sampling, masks, noise, coordinates, mask_noise];
+        let Seeds { sampling, dropout, noise, sparsity, mask_noise } = seeds;
+        let all = [sampling, dropout, noise, sparsity, mask_noise];
         (0..all.len()).all(|i| all[..i].iter().all(|other| *other != all[i]))
     }
 

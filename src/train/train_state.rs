@@ -52,23 +52,23 @@ impl TrainState {
     ///
     /// # Errors
     /// As making batches, mechanism, rates, coordinates and average of the plan.
-    pub(super) fn initialize(plan: &Plan, begin: &TrainingLoop<'_>) -> Result<Self> {
-        let TrainingLoop { model, data, mask, seeds, attempt_id: run } = begin;
+    pub(super) fn initialize(plan: &Plan, training: &TrainingLoop<'_>) -> Result<Self> {
+        let TrainingLoop { model, data, mask, seeds, attempt_id } = training;
         let batches = DataLoader::new(plan, data.train(), seeds.sampling, seeds.dropout)?;
         let batches = batches.on(model.network())?;
         let mechanism = plan.mechanism(seeds.noise)?;
         let optimizer =
             OptimizerState::new(plan.settings().optimizer).with_weight_decay(plan.weight_decay());
         let rates = plan.learning_rate_scheduler()?;
-        let of = CoordinateConfig {
+        let config = CoordinateConfig {
             freezing: plan.freezing(),
             sparsity: plan.sparsity(),
             steps: plan.steps(),
             study_seed: plan.seed(),
-            run,
+            run: attempt_id,
         };
         let seeds = seeds.mask_seeds();
-        let coordinates = TrainedCoordinates::new(of, model, data, mask.clone(), &seeds)?;
+        let coordinates = TrainedCoordinates::new(config, model, data, mask.clone(), &seeds)?;
         let network = coordinates.initial_network(model)?;
         let average = plan.settings().average.map(|average| AverageState::new(average, &network));
         let average = average.transpose()?;

@@ -44,23 +44,23 @@ impl TrainingLoop<'_> {
     /// mechanism gets nothing from one that can't.
     pub(super) fn run(
         self,
-        course: &mut RunTracker<'_>,
+        tracker: &mut RunTracker<'_>,
         meter: &mut Meter<'_>,
-        listening: &InterruptGuard,
+        interrupt_guard: &InterruptGuard,
         mut checkpoints: Option<CheckpointWriter<'_>>,
         observer: &mut dyn Observer,
     ) -> Result<TrainingOutput> {
-        let plan = course.plan;
+        let plan = tracker.plan;
         let state_of_dropped = plan.sparsity().map(|sparsity| sparsity.state).unwrap_or_default();
         let mut state = TrainState::initialize(plan, &self)?;
         if let Some(writer) = &mut checkpoints {
-            state = writer.resume(state, course, meter)?;
+            state = writer.resume(state, tracker, meter)?;
         }
-        observer.on_start(&course.progress());
-        let began = course.steps;
-        while course.steps < plan.steps() && !listening.should_stop() {
+        observer.on_start(&tracker.progress());
+        let began = tracker.steps;
+        while tracker.steps < plan.steps() && !interrupt_guard.should_stop() {
             let batch = state.batches.draw()?;
-            let (first, network) = (course.steps == began, &state.network);
+            let (first, network) = (tracker.steps == began, &state.network);
             let selected = watch_for_kernel_failures(first, network, || {
                 state.coordinates.next_selection(network)
             })?;
@@ -69,13 +69,13 @@ impl TrainingLoop<'_> {
             if !plan.has_guarantee()
                 && let Some(error) = batch.read_error()
             {
-                course.first_error.get_or_insert(error);
+                tracker.first_error.get_or_insert(error);
             }
             watch_for_kernel_failures(first, network, || {
                 state.coordinates.record_step(selected);
                 Ok(())
             })?;
-            let rate = state.rates.at(course.steps);
+            let rate = state.rates.at(tracker.steps);
             let step = StepSettings {
                 momentum: rate.momentum,
                 noise_std: Some(&release.noise_std),
@@ -90,23 +90,23 @@ impl TrainingLoop<'_> {
             }
             let average = state.average.as_ref();
             let evaluated = || average.map_or_else(|| network.clone(), |a| a.network());
-            let point = meter.after_step(course, release, network, &evaluated)?;
+            let point = meter.after_step(tracker, release, network, &evaluated)?;
             if let Some(loss) = point.and_then(|point| point.loss) {
                 state.rates.observe(loss);
             }
             if let Some(writer) = &mut checkpoints {
-                writer.write_if_due(&state, course, meter)?;
+                writer.write_if_due(&state, tracker, meter)?;
             }
-            observer.on_step(&course.progress());
+            observer.on_step(&tracker.progress());
         }
         if let Some(writer) = checkpoints {
-            writer.write_final(&state, course, meter)?;
+            writer.write_final(&state, tracker, meter)?;
         }
-        course.wait_time = course.total_wait(state.batches.waited());
+        tracker.wait_time = tracker.total_wait(state.batches.waited());
         let TrainState { network, average, coordinates, .. } = state;
         let network = average.map_or(network, |average| average.network());
-        let (mask, touched) = coordinates.into_record();
-        Ok(TrainingOutput { network, mask, selection_log: touched })
+        let (mask, selection_log) = coordinates.into_record();
+        Ok(TrainingOutput { network, mask, selection_log })
     }
 }
 

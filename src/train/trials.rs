@@ -57,8 +57,8 @@ pub(crate) fn fit_private_selection(
         validation::validate_inputs(candidate, &candidate.prepare_model(model)?, data, ledger)?;
     }
     selection.check_same_cost(plan)?;
-    let listening = InterruptGuard::start();
-    if listening.should_stop() {
+    let interrupt_guard = InterruptGuard::start();
+    if interrupt_guard.should_stop() {
         return Err(stopped(data, "nothing was charged".to_owned()));
     }
     let charge = RunCharge::new(ledger, plan, id)?;
@@ -79,7 +79,7 @@ pub(crate) fn fit_private_selection(
             claim: Claim::Trial(charge.attempt_id()),
         };
         let run = trial.run(None, &mut NoopObserver);
-        if listening.should_stop() {
+        if interrupt_guard.should_stop() {
             let epsilon = RoundedUp(plan.epsilon_after(plan.steps())?.unwrap_or(f64::INFINITY));
             return Err(stopped(data, format!("epsilon {epsilon} stays charged in the ledger")));
         }
@@ -92,8 +92,8 @@ pub(crate) fn fit_private_selection(
             Err(error) => return Err(error.append_advice("the whole selection stays charged")),
         }
     }
-    drop(listening);
-    let Some((chosen, run)) = best else { return Err(nothing_left(selection)) };
+    drop(interrupt_guard);
+    let Some((chosen, run)) = best else { return Err(no_model_error(selection)) };
     let run = release_best(id, plan, chosen, &run, data, charge.attempt_id())?;
     observer.on_finish(&run);
     Ok(run)
@@ -167,7 +167,7 @@ fn stopped(data: &Dataset, charged: String) -> Error {
         .append_advice(charged)
 }
 
-fn nothing_left(selection: &TrialSelection) -> Error {
+fn no_model_error(selection: &TrialSelection) -> Error {
     let what = format!("private selection ({})", selection.trials());
     let why = "no trial has a model to release: each trial diverged, or there were none";
     Error::new(ErrorKind::Model, what, why)

@@ -34,13 +34,14 @@ pub(super) fn describe_noisy_cost(runs: usize, plan: &Plan) -> String {
         headline.epsilon(&[event], delta).map_or("?".into(), |spent| format::eps(spent.epsilon))
     };
     let all = epsilon_of(event.repeated(runs as u64));
-    let said = format!("epsilon {all} at delta {delta} for {} together", pluralise(runs, "run"));
-    let said = format!("{said}, beside steps 1 and 2, which no epsilon covers");
+    let description =
+        format!("epsilon {all} at delta {delta} for {} together", pluralise(runs, "run"));
+    let description = format!("{description}, beside steps 1 and 2, which no epsilon covers");
     match runs {
-        0 | 1 => said,
+        0 | 1 => description,
         n => {
             let best = epsilon_of(event.best_of(Trials::geometric(n as f64)));
-            format!("{said} (PrivateSelection with as many trials on average: {best})")
+            format!("{description} (PrivateSelection with as many trials on average: {best})")
         }
     }
 }

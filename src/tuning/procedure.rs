@@ -14,9 +14,9 @@ use crate::train::InterruptGuard;
 use crate::{Error, ErrorKind, Result};
 
 impl<M: Method + Clone + 'static> Tuning<M> {
-    /// Runs the procedure, with a live display. `make` builds the initial model for the data that
-    /// it is given, the private or the public ones; give the model a seed, so that all runs start
-    /// from the same parameters.
+    /// Runs the procedure, with a live display. `build_model` builds the initial model for the data
+    /// that it is given, the private or the public ones; give the model a seed, so that all runs
+    /// start from the same parameters.
     ///
     /// # Errors
     /// `Setting` for values that can't be tried, data without a test part, public data that are
@@ -25,16 +25,16 @@ impl<M: Method + Clone + 'static> Tuning<M> {
     /// do.
     pub fn run(
         &self,
-        make: impl Fn(&Dataset) -> Result<Model>,
+        build_model: impl Fn(&Dataset) -> Result<Model>,
         data: &Dataset,
     ) -> Result<TuningResult<M>> {
-        self.run_in(&RunStore::open(home())?, make, data)
+        self.run_in(&RunStore::open(home())?, build_model, data)
     }
 
     pub(super) fn run_in(
         &self,
         store: &RunStore,
-        make: impl Fn(&Dataset) -> Result<Model>,
+        build_model: impl Fn(&Dataset) -> Result<Model>,
         data: &Dataset,
     ) -> Result<TuningResult<M>> {
         self.check()?;
@@ -52,8 +52,8 @@ impl<M: Method + Clone + 'static> Tuning<M> {
                  2)?",
             ));
         }
-        let _listening = InterruptGuard::start();
-        let model = make(on)?;
+        let _interrupt_guard = InterruptGuard::start();
+        let model = build_model(on)?;
         let mut live = LiveTuning::default();
         let mut search =
             Search { tuning: self, plan: &plan, store, model: &model, on, live: &mut live };
@@ -64,9 +64,9 @@ impl<M: Method + Clone + 'static> Tuning<M> {
 }
 
 /// Refuses data on which the steps can't be taken.
-fn check_data(plan: &Plan, on: &Dataset) -> Result<()> {
-    let what = format!("tuning on {}", on.name());
-    if on.test().is_empty() {
+fn check_data(plan: &Plan, data: &Dataset) -> Result<()> {
+    let what = format!("tuning on {}", data.name());
+    if data.test().is_empty() {
         return Err(Error::new(
             ErrorKind::Setting,
             what,
@@ -74,11 +74,11 @@ fn check_data(plan: &Plan, on: &Dataset) -> Result<()> {
         )
         .fix("read the data with their test part, or split one off: data.split(0.9, 7)"));
     }
-    if plan.expected_batch_size() > on.train().len() {
+    if plan.expected_batch_size() > data.train().len() {
         let why = format!(
             "a batch has {} examples, but the data have only {}",
             format_count(plan.expected_batch_size()),
-            format_count(on.train().len())
+            format_count(data.train().len())
         );
         return Err(Error::new(ErrorKind::Setting, what, why)
             .fix("use more public examples, or smaller batches"));
@@ -306,11 +306,11 @@ fn smallest_harmless(step: &str, trials: &[Trial], at_least: f64) -> Result<(f64
 }
 
 /// Returns the doubt about a best value that is the first or last one that was tried.
-fn edge_warning(name: &str, best: f64, tried: &[f64]) -> Option<String> {
-    let least = tried.iter().all(|&other| best <= other);
-    let most = tried.iter().all(|&other| best >= other);
+fn edge_warning(name: &str, best: f64, values: &[f64]) -> Option<String> {
+    let least = values.iter().all(|&other| best <= other);
+    let most = values.iter().all(|&other| best >= other);
     let (end, further) = match (least, most) {
-        _ if tried.len() < 3 => return None,
+        _ if values.len() < 3 => return None,
         (true, _) => ("smallest", "smaller"),
         (_, true) => ("largest", "larger"),
         _ => return None,

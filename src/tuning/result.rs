@@ -165,8 +165,8 @@ impl<M> TuningResult<M> {
 
     /// Returns table, words and, as a figure of its own, the heat map.
     pub(crate) fn bundles(&self) -> Vec<MimeBundle> {
-        let words = self.summary_lines();
-        let lines = words.iter().map(|line| format!("<p>{}</p>", format::html_escape(line)));
+        let summary = self.summary_lines();
+        let lines = summary.iter().map(|line| format!("<p>{}</p>", format::html_escape(line)));
         let html = format!("{}\n{}", self.table().html(), lines.collect::<Vec<_>>().join("\n"));
         let coverage = match self.badge {
             Badge::NoGuarantee(_) => Coverage::NotCovered,

@@ -56,8 +56,8 @@ fn public_data_are_tuned_on_at_no_cost_with_the_noise_of_the_private_plan() -> R
     let plan = tuned.select(Trials::geometric(3.0), [0.5, 1.0])?.plan(&private)?;
     assert!(plan.epsilon_after(8)?.unwrap() <= 3.0);
     // A part of the private data is not public, whatever the caller says.
-    for own in [private.clone(), private.split(0.6, 1)?] {
-        let error = small().public(&own).run_in(&store, linear, &private).unwrap_err();
+    for public_data in [private.clone(), private.split(0.6, 1)?] {
+        let error = small().public(&public_data).run_in(&store, linear, &private).unwrap_err();
         assert!(error.to_string().contains("a part of them"), "{error}");
     }
     let declared = small().public(&public.split(0.6, 1)?).run_in(&store, linear, &private)?;
@@ -89,7 +89,7 @@ fn on_private_data_no_epsilon_covers_the_choice() -> Result<()> {
 }
 
 #[test]
-fn the_steps_choose_as_the_procedure_says() -> Result<()> {
+fn the_steps_choose_as_the_procedure_specifies() -> Result<()> {
     let (_folder, store) = store();
     let data = data::glyphs_with(400, 100, 64)?;
     let tuned = small().run_in(&store, linear, &data)?;
@@ -143,7 +143,7 @@ fn noise_is_secret_unless_the_method_has_a_seed() -> Result<()> {
 }
 
 #[test]
-fn what_can_not_be_tuned_is_refused() -> Result<()> {
+fn invalid_tuning_is_refused() -> Result<()> {
     let (_folder, store) = store();
     let data = data::glyphs_with(400, 50, 65)?;
     let error = |tuning: Tuning<DpSgd>| {

@@ -38,7 +38,7 @@ fn assert_reported(chart: &Chart, delta: Delta, event_at: impl Fn(f64) -> Event)
 }
 
 #[test]
-fn epsilon_over_delta_draws_every_accountant_that_answers_at_its_own_values() {
+fn epsilon_over_delta_draws_the_values_of_every_accountant_that_supports_the_events() {
     let unsampled = Event::Gaussian { noise_multiplier: 4.0, count: 10 };
     for events in [[training(1.0, 1000)], [unsampled]] {
         let chart = figures::epsilon_vs_delta(&events).unwrap();
@@ -62,11 +62,14 @@ fn epsilon_over_delta_draws_every_accountant_that_answers_at_its_own_values() {
             assert_eq!(series.is_approximate(), accountant.is_approximate(), "{name}");
             assert_eq!(series.points().len(), 33);
             for &(delta, epsilon) in series.points().iter().step_by(8) {
-                let own = accountant.epsilon(&events, Delta(delta)).map(|spent| spent.epsilon);
-                let Ok(own) = own else { continue };
+                let expected = accountant.epsilon(&events, Delta(delta)).map(|spent| spent.epsilon);
+                let Ok(expected) = expected else { continue };
                 // The distribution answers for many deltas at once, perhaps on another grid.
                 let tolerance = if name == "PLD" { 5e-3 } else { 1e-12 };
-                assert!((epsilon - own).abs() <= tolerance * own, "{name} at {delta}: {epsilon}");
+                assert!(
+                    (epsilon - expected).abs() <= tolerance * expected,
+                    "{name} at {delta}: {epsilon}"
+                );
             }
         }
         let svg = chart.svg();
@@ -97,15 +100,15 @@ fn the_delta_of_a_plan_or_of_the_caller_is_marked() -> epsilab::Result<()> {
         assert!(chart.text().contains("at delta = 3e-4"), "{chart}");
         let points = line(&chart, "PLD").points();
         let at = points.iter().find(|point| point.0 == delta.0).expect("a point at this delta");
-        let own = Pld::default().epsilon(&events, delta)?.epsilon;
-        assert!((at.1 - own).abs() < 5e-3 * own, "{} and {own}", at.1);
+        let expected = Pld::default().epsilon(&events, delta)?.epsilon;
+        assert!((at.1 - expected).abs() < 5e-3 * expected, "{} and {expected}", at.1);
     }
     assert!(figures::epsilon_vs_delta(&events)?.text().contains("at delta = 1e-5"));
     Ok(())
 }
 
 #[test]
-fn curves_of_releases_without_sampling_coincide_and_say_so() {
+fn coinciding_curves_of_releases_without_sampling_have_a_note() {
     let chart = figures::epsilon_vs_delta(&[Event::Gaussian { noise_multiplier: 4.0, count: 10 }]);
     let chart = chart.unwrap();
     assert_eq!(line(&chart, "GDP").name(), "GDP, exact (within 1 % of PLD)");
@@ -154,7 +157,7 @@ fn a_run_that_ends_without_a_guarantee_ends_at_infinity() {
 }
 
 #[test]
-fn the_figures_of_settings_show_what_the_accountants_say() {
+fn the_figures_of_settings_show_the_values_of_the_accountants() {
     let noise = NoiseMultiplier(1.0);
     let poisson = |sampling_rate: f64, noise_multiplier: f64, steps: f64| Event::PoissonGaussian {
         sampling_rate,
@@ -200,24 +203,24 @@ fn the_trade_off_shows_the_bound_and_the_line_of_guessing() {
     let chart = figures::trade_off(&events).unwrap();
     let bound = TradeOff::from_events(&events, NeighbouringRelation::AddOrRemoveOne).unwrap();
     for &(percent, share) in line(&chart, "any attacker").points() {
-        let own = bound.true_positive_rate((percent / 100.0).min(1.0)).unwrap();
-        assert!((share - own).abs() < 1e-9 && share >= percent / 100.0 - 1e-12);
+        let expected = bound.true_positive_rate((percent / 100.0).min(1.0)).unwrap();
+        assert!((share - expected).abs() < 1e-9 && share >= percent / 100.0 - 1e-12);
     }
     assert!(line(&chart, "guessing").points().iter().all(|p| (p.0 / 100.0 - p.1).abs() < 1e-12));
-    let said = chart.text();
-    for (shown, form) in [(&said, "text"), (&chart.svg(), "svg")] {
+    let text = chart.text();
+    for (shown, form) in [(&text, "text"), (&chart.svg(), "svg")] {
         assert!(shown.contains("false alarms (false positive rate, %)"), "{form}:\n{shown}");
         assert!(shown.contains("members caught (true positive rate;"), "{form}:\n{shown}");
     }
-    assert!(said.contains("at 1 % false alarms") && said.contains("  1 %"), "{said}");
+    assert!(text.contains("at 1 % false alarms") && text.contains("  1 %"), "{text}");
     // The attacker's share is written rounded up.
     let share = bound.true_positive_rate(0.01).unwrap();
     let up = (share * 1000.0 - 1e-7).ceil() / 10.0;
-    assert!(said.contains(&format!("{up} %")), "{up}:\n{said}");
+    assert!(text.contains(&format!("{up} %")), "{up}:\n{text}");
 }
 
 #[test]
-fn the_table_says_what_each_accountant_knows() {
+fn the_table_describes_each_accountant() {
     let events = [training(1.0, 1000)];
     let table = figures::accountant_comparison(&events, DELTA).unwrap().text();
     let row = |name: &str| {
@@ -235,7 +238,7 @@ fn the_table_says_what_each_accountant_knows() {
 }
 
 #[test]
-fn what_cannot_be_drawn_is_a_typed_error() {
+fn events_without_an_epsilon_are_an_accounting_error() {
     let open = [Event::Unaccountable { why: "raw gradients".into() }];
     let noise = NoiseMultiplier(1.0);
     for error in [

@@ -61,7 +61,7 @@ fn figures_of_a_residual_network_stay_small_and_list_every_tensor() -> Result<()
 }
 
 #[test]
-fn what_a_cell_shows_of_a_mask_is_its_scores_or_what_it_keeps() -> Result<()> {
+fn a_mask_is_displayed_with_its_scores_or_with_what_it_keeps() -> Result<()> {
     let data = data::glyphs_with(2, 0, 1)?;
     let model = models::papernot_cnn(&data).seed(1).build()?;
     let scored = MagnitudeMask::keep(0.3).mask(&model)?;
@@ -140,13 +140,13 @@ fn random_and_magnitude_dropping_leave_different_traces() -> Result<()> {
     let model = models::mlp(&data, &[16]).seed(1).build()?;
     let trace = |dropping: Dropping| -> Result<SelectionLog> {
         let mut selector = CoordinateSelector::new(None, Some(dropping), 64, [3; 32]);
-        let mut touched = SelectionLog::new(64);
+        let mut log = SelectionLog::new(64);
         for step in 0..64 {
             if let Some(selected) = selector.next_selection(model.network())? {
-                touched.record(step, &selected);
+                log.record(step, &selected);
             }
         }
-        Ok(touched)
+        Ok(log)
     };
     let (random, magnitude) = (trace(Dropping::random(0.5))?, trace(Dropping::magnitude(0.5))?);
     let figures = [figures::selection_log(&random), figures::selection_log(&magnitude)];

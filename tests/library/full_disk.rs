@@ -25,7 +25,7 @@ fn save_each(folder: &Path) -> Vec<(&'static str, epsilab::Result<()>)> {
 }
 
 #[test]
-fn a_full_disk_leaves_the_old_files_and_is_said() {
+fn a_full_disk_leaves_the_old_files_and_is_reported() {
     if process::role().is_some() {
         let folder = environment::home().join("out");
         let before = content(&folder);
@@ -78,7 +78,7 @@ fn a_link_and_the_mode_of_a_file_stay() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_written_to() {
+fn device_files_are_written_in_place() {
     let error = epsilab::file::write("/dev/full", "text").expect_err("it is full");
     assert!(error.advice().contains("free some space"), "{error}");
     epsilab::file::write("/dev/null", "text").expect("it takes everything");

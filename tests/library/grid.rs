@@ -127,8 +127,8 @@ fn a_cell_without_rates_is_plain_dp_sgd_and_shares_its_runs() -> Result<()> {
     assert!(notes.contains("Private runs: 2 on"), "{notes}");
     let steps = by_hand.plan().event();
     let both = privacy::epsilon(&[steps.clone(), steps], Delta(1e-5))?.epsilon;
-    let said = format!("epsilon {}", epsilab::show::format::eps(both));
-    assert!(notes.contains(&said), "{said} is not in {notes}");
+    let expected = format!("epsilon {}", epsilab::show::format::eps(both));
+    assert!(notes.contains(&expected), "{expected} is not in {notes}");
     Ok(())
 }
 
@@ -147,8 +147,11 @@ fn other_runs_on_the_same_data_are_counted_beside_the_grid() -> Result<()> {
     assert!(record.contains("With the 1 other private run on record"), "{record}");
     let all = lab::ledger()?.epsilon(data.origin());
     assert!(all > other.epsilon());
-    let said = format!("epsilon {}", epsilab::show::format::eps(all));
-    assert!(record.contains(&said) && !notes.contains("on record"), "{said}: {record} {notes}");
+    let expected = format!("epsilon {}", epsilab::show::format::eps(all));
+    assert!(
+        record.contains(&expected) && !notes.contains("on record"),
+        "{expected}: {record} {notes}"
+    );
     let shown = epsilab::show::with_capture(|| result.show());
     assert_eq!(shown[1].text, record);
     Ok(())
@@ -266,8 +269,8 @@ fn every_kind_of_mask_makes_its_cells_and_plain_snip_has_no_epsilon() -> Result<
         let folder = tempfile::tempdir().expect("a temporary folder");
         result.save_markdown(folder.path().join("grid.md"))?;
         let text = std::fs::read_to_string(folder.path().join("grid.md")).expect("the file");
-        for said in result.figures().iter().map(|(_, figure)| &figure.text).chain([&text]) {
-            assert_eq!(said.contains("not covered by epsilon"), !private, "{kind}: {said}");
+        for form in result.figures().iter().map(|(_, figure)| &figure.text).chain([&text]) {
+            assert_eq!(form.contains("not covered by epsilon"), !private, "{kind}: {form}");
         }
     }
     Ok(())
@@ -291,8 +294,8 @@ fn attempts_that_were_killed_are_part_of_what_a_grid_costs() -> Result<()> {
     let again = made(&grid, &data)?;
     let notes = again.notes().join("\n");
     let all = privacy::epsilon(&ledger.events()?, Delta(1e-5))?.epsilon;
-    let said = format!("costs epsilon {}", epsilab::show::format::eps(all));
-    assert!(notes.contains(&said), "{said} is not in {notes}");
+    let expected = format!("costs epsilon {}", epsilab::show::format::eps(all));
+    assert!(notes.contains(&expected), "{expected} is not in {notes}");
     assert!(notes.contains("Private runs: 2 on") && notes.contains("1 other attempt"), "{notes}");
     assert_eq!(again.on_record(), None, "nothing else is on record: {notes}");
 
@@ -309,20 +312,20 @@ fn attempts_that_were_killed_are_part_of_what_a_grid_costs() -> Result<()> {
     let mut noted = Noted::default();
     let build = |seed| models::linear(&data).seed(seed).build();
     let third = grid.run_with_observer(&build, &data, &mut noted)?;
-    let [place, words] = &noted.0[..] else { panic!("{:?}", noted.0) };
+    let [note, words] = &noted.0[..] else { panic!("{:?}", noted.0) };
     let ledgers = home().join("ledger").display().to_string();
-    assert!(place.contains(&ledgers) && place.contains("runs on these data so far"), "{place}");
-    assert!(!place.contains(data.origin()), "{place}");
+    assert!(note.contains(&ledgers) && note.contains("runs on these data so far"), "{note}");
+    assert!(!note.contains(data.origin()), "{note}");
     assert!(words.contains("seed 1: 2 earlier attempts at this run stay charged"), "{words}");
     let all = privacy::epsilon(&ledger.events()?, Delta(1e-5))?.epsilon;
-    let said = format!("costs epsilon {}", epsilab::show::format::eps(all));
+    let expected = format!("costs epsilon {}", epsilab::show::format::eps(all));
     let notes = third.notes().join("\n");
-    assert!(notes.contains(&said) && notes.contains("2 other attempts"), "{said}: {notes}");
+    assert!(notes.contains(&expected) && notes.contains("2 other attempts"), "{expected}: {notes}");
     Ok(())
 }
 
 #[test]
-fn what_others_are_given_names_neither_runs_nor_data() -> Result<()> {
+fn files_for_others_name_neither_runs_nor_data() -> Result<()> {
     if process::alone(this_test!()) {
         return Ok(());
     }

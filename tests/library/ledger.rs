@@ -192,11 +192,14 @@ fn a_kill_at_any_moment_leaves_a_usable_ledger() {
         std::thread::sleep(Duration::from_micros(round * 1300));
         writer.kill().expect("killing it");
         writer.wait().expect("its end");
-        let said = fs::read_to_string(path.with_extension("said")).expect("what it said");
+        let acknowledged = fs::read_to_string(path.with_extension("said")).expect("what it said");
         let entries = open_ledger(&path).expect("a ledger").entries().expect("entries");
         // The file may be empty if the kill came while it was written.
-        if let Ok(said) = said.parse::<usize>() {
-            assert!(entries.len() > said, "entry {said} was acknowledged and is gone");
+        if let Ok(acknowledged) = acknowledged.parse::<usize>() {
+            assert!(
+                entries.len() > acknowledged,
+                "entry {acknowledged} was acknowledged and is gone"
+            );
             checked += 1;
         }
         assert!(entries.iter().all(|entry| matches!(entry.kind, EntryKind::Planned { .. })));

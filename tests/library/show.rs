@@ -140,7 +140,7 @@ fn odd_numbers_draw_without_trouble() {
 }
 
 #[test]
-fn empty_series_say_so_and_a_single_point_shows() {
+fn empty_series_have_a_note_and_a_single_point_is_drawn() {
     let empty = run_chart("r", &run(0, 879));
     assert_eq!(empty.svg().matches("no data yet").count(), 3 + 3, "in the plots and in the label");
     let circles = |points: Vec<(f64, f64)>| {
@@ -196,7 +196,7 @@ fn the_png_has_twice_the_size_of_the_svg_and_shows_the_lines() {
 }
 
 #[test]
-fn text_tells_the_last_values() {
+fn the_text_form_has_the_last_values() {
     let text = run_bundle("DP-SGD on MNIST", &run(879, 879), false).text;
     let lines: Vec<_> = text.lines().collect();
     assert!(
@@ -272,8 +272,8 @@ fn shown(output: &Output) -> String {
 }
 
 /// The time that a process says it has offered frames.
-fn offered(said: &str) -> Duration {
-    let number = said.split("last, after ").nth(1).and_then(|rest| rest.split(' ').next());
+fn offered(text: &str) -> Duration {
+    let number = text.split("last, after ").nth(1).and_then(|rest| rest.split(' ').next());
     Duration::from_millis(number.expect("a time").parse().expect("a number"))
 }
 
@@ -385,12 +385,12 @@ mod side_channel {
     fn a_socket_that_is_not_there_falls_back_to_text() {
         let output = in_child("three", &[("EPSILAB_DISPLAY", "/nowhere/epsilab/display")]);
         assert!(shown(&output).contains("one\ntwo\nthree"));
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("shown as text"), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains("shown as text"), "{stderr}");
     }
 
     #[test]
-    fn a_kernel_that_hangs_up_loses_nothing_that_comes_after() {
+    fn figures_after_a_lost_connection_are_printed() {
         let (_folder, path, thread) = kernel(|n| (n < 2).then_some("ok\n"));
         let output = in_child("three", &[("EPSILAB_DISPLAY", &path)]);
         assert_eq!(thread.join().expect("the kernel's thread").len(), 2);
@@ -399,7 +399,7 @@ mod side_channel {
     }
 
     #[test]
-    fn an_answer_that_is_not_ok_counts_as_broken() {
+    fn a_reply_other_than_ok_counts_as_a_broken_connection() {
         let (_folder, path, thread) = kernel(|_| Some("what?\n"));
         let output = in_child("three", &[("EPSILAB_DISPLAY", &path)]);
         assert_eq!(thread.join().expect("the kernel's thread").len(), 1);

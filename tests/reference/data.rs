@@ -96,19 +96,19 @@ pub fn the_real_part_of_cifar_100_is_used_as_a_part() {
 
 pub fn the_real_part_of_ag_news_is_read() {
     let folder = path("datasets/ag_news_csv");
-    let news = data::ag_news_in(folder, &TextOptions::default()).unwrap();
-    assert_eq!(news.name(), "AG News (10,000 training rows)");
-    assert_eq!((news.shape(), news.vocabulary().unwrap().len()), (&[64][..], 8192));
-    assert_eq!(counts(news.train())[..4], [2514, 2504, 2519, 2463]);
-    assert_eq!(counts(news.test())[..4], [1900; 4]);
-    let x = news.train().features_flat();
+    let dataset = data::ag_news_in(folder, &TextOptions::default()).unwrap();
+    assert_eq!(dataset.name(), "AG News (10,000 training rows)");
+    assert_eq!((dataset.shape(), dataset.vocabulary().unwrap().len()), (&[64][..], 8192));
+    assert_eq!(counts(dataset.train())[..4], [2514, 2504, 2519, 2463]);
+    assert_eq!(counts(dataset.test())[..4], [1900; 4]);
+    let x = dataset.train().features_flat();
     assert!(x.iter().all(|&id| id.fract() == 0.0 && (0.0..8192.0).contains(&id)));
     // Most articles have 30 to 60 words.
-    let filled = x.iter().filter(|&&id| id != 0.0).count() as f64 / news.train().len() as f64;
+    let filled = x.iter().filter(|&&id| id != 0.0).count() as f64 / dataset.train().len() as f64;
     assert!((30.0..60.0).contains(&filled), "{filled}");
     // "Fears for T N pension after talks": the first words of the test part.
-    let first = news.vocabulary().unwrap().ids("fears FOR t-n pension after talks");
-    let found: Vec<u32> = news.test().features(0)[..7].iter().map(|&id| id as u32).collect();
+    let first = dataset.vocabulary().unwrap().ids("fears FOR t-n pension after talks");
+    let found: Vec<u32> = dataset.test().features(0)[..7].iter().map(|&id| id as u32).collect();
     assert_eq!(found, first);
 }
 

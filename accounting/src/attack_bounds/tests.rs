@@ -46,10 +46,10 @@ fn a_gaussian_mechanism_has_its_exact_trade_off_function() {
 #[test]
 fn a_coarse_profile_only_loosens_the_bounds() {
     for fpr in [0.001, 0.01, 0.1, 0.4] {
-        let of =
+        let rate =
             |step| TradeOff::from_profile(&gaussian(1.0, step)).true_positive_rate(fpr).unwrap();
-        assert!(of(2.0) >= of(0.5) && of(0.5) >= of(0.01));
-        assert!(of(2.0) > of(0.01) + 1e-4, "the test sees a difference at {fpr}");
+        assert!(rate(2.0) >= rate(0.5) && rate(0.5) >= rate(0.01));
+        assert!(rate(2.0) > rate(0.01) + 1e-4, "the test sees a difference at {fpr}");
     }
 }
 

@@ -83,7 +83,7 @@ impl TradeOff {
         // returned.
         let answers = DELTAS.map(|d| headline.epsilon(events, Delta(d)).map(|s| (s.epsilon, d)));
         let pairs: Vec<_> = answers.iter().flatten().copied().collect();
-        match answers.into_iter().find_map(|answer| answer.err()).filter(|_| pairs.is_empty()) {
+        match answers.into_iter().find_map(|result| result.err()).filter(|_| pairs.is_empty()) {
             Some(refusal) => Err(refusal),
             None => Ok(Self { pairs: pairs.into() }),
         }

@@ -195,9 +195,10 @@ impl Bracket {
         ends.is_some_and(|((safe, _), costly)| (safe - costly).abs() <= self.gap(safe))
     }
 
-    /// Returns the value whose epsilon is closest to the target, among those that `among` accepts.
-    fn closest(&self, among: impl Fn(&Evaluation) -> bool) -> Option<Evaluation> {
-        let known = self.evaluations.iter().copied().filter(among);
+    /// Returns the value whose epsilon is closest to the target, among those that `is_eligible`
+    /// accepts.
+    fn closest(&self, is_eligible: impl Fn(&Evaluation) -> bool) -> Option<Evaluation> {
+        let known = self.evaluations.iter().copied().filter(is_eligible);
         known.min_by(|a, b| a.log_error.abs().total_cmp(&b.log_error.abs()))
     }
 

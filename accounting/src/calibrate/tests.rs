@@ -12,9 +12,9 @@ fn find(
     delta: f64,
     q: f64,
     steps: u64,
-    by: &dyn Accountant,
+    accountant: &dyn Accountant,
 ) -> Result<CalibratedNoise> {
-    noise_multiplier_for(Epsilon(epsilon), Delta(delta), SamplingRate(q), steps, by)
+    noise_multiplier_for(Epsilon(epsilon), Delta(delta), SamplingRate(q), steps, accountant)
 }
 
 /// RDP scaled by a factor, with a count of its evaluations. Stands for an expensive accountant.
@@ -71,9 +71,12 @@ fn noise_calibration_takes_at_most_twelve_evaluations() {
         for (factor, tremble) in [(1.0, 0.0), (0.9, 0.0), (0.6, 0.0), (0.9, 1e-6)] {
             let accountant = Counting::new(factor, tremble);
             let found = find(epsilon, 1e-5, q, steps, &accountant).unwrap();
-            let asked = accountant.asked.get();
-            all.push(asked);
-            assert!(asked <= 12, "{asked} questions for {epsilon} at {q}, {steps}, {factor}");
+            let evaluations = accountant.asked.get();
+            all.push(evaluations);
+            assert!(
+                evaluations <= 12,
+                "{evaluations} questions for {epsilon} at {q}, {steps}, {factor}"
+            );
             assert!(found.epsilon <= epsilon && found.epsilon > epsilon * (1.0 - 1e-3), "{found}");
             assert_eq!(found.accountant, "counting");
         }
@@ -88,9 +91,9 @@ fn other_calibrations_take_few_evaluations() {
     let ask = |what: &str, most: u32, search: &dyn Fn(&dyn Accountant)| {
         let accountant = Counting::new(0.9, 0.0);
         search(&accountant);
-        let asked = accountant.asked.get();
-        println!("{what}: {asked}");
-        assert!(asked <= most, "{what}: {asked} questions");
+        let evaluations = accountant.asked.get();
+        println!("{what}: {evaluations}");
+        assert!(evaluations <= most, "{what}: {evaluations} questions");
     };
     for (epsilon, q, sigma) in
         [(3.0, 0.01, 1.0), (1.0, 0.001, 0.8), (8.0, 0.1, 2.0), (2.0, 0.01, 1.2)]
@@ -138,13 +141,13 @@ fn the_noise_meets_the_target_and_slightly_less_does_not() {
 fn a_fluctuating_accountant_neither_loops_nor_gives_an_unsafe_result() {
     for tremble in [1e-6, 1e-4, 1e-2] {
         for (epsilon, q, steps) in TYPICAL {
-            let by = Counting::new(0.9, tremble);
-            let found = find(epsilon, 1e-5, q, steps, &by).unwrap();
+            let accountant = Counting::new(0.9, tremble);
+            let found = find(epsilon, 1e-5, q, steps, &accountant).unwrap();
             let event = training(SamplingRate(q), found.noise_multiplier, steps);
-            let again = by.epsilon(&[event], DELTA).unwrap().epsilon;
+            let again = accountant.epsilon(&[event], DELTA).unwrap().epsilon;
             assert!(again <= epsilon && again == found.epsilon, "{found}");
             assert!(found.epsilon > epsilon * (1.0 - 5.0 * tremble.max(1e-4)), "{found}");
-            assert!(by.asked.get() <= 60, "{}", by.asked.get());
+            assert!(accountant.asked.get() <= 60, "{}", accountant.asked.get());
         }
     }
 }
@@ -260,18 +263,24 @@ fn another_conversion_gives_another_result() {
     assert!(improved.noise_multiplier.0 < 0.98 * direct.noise_multiplier.0);
 }
 
-fn beside(prior: &[Event], epsilon: f64, q: f64, steps: u64, by: &dyn Accountant) -> Result<f64> {
+fn beside(
+    prior: &[Event],
+    epsilon: f64,
+    q: f64,
+    steps: u64,
+    accountant: &dyn Accountant,
+) -> Result<f64> {
     let (target, rate) = (Epsilon(epsilon), SamplingRate(q));
-    let found = noise_multiplier_given_prior(prior, target, DELTA, rate, steps, by)?;
+    let found = noise_multiplier_given_prior(prior, target, DELTA, rate, steps, accountant)?;
     let sigma = found.noise_multiplier;
     let mut all = prior.to_vec();
     all.push(training(rate, sigma, steps));
-    let together = by.epsilon(&all, DELTA)?.epsilon;
+    let together = accountant.epsilon(&all, DELTA)?.epsilon;
     assert_eq!(found.epsilon, together, "the epsilon is of everything together");
     assert!(together <= epsilon, "{found}");
     all.pop();
     all.push(training(rate, NoiseMultiplier(sigma.0 * (1.0 - 2.0 * TOLERANCE)), steps));
-    assert!(by.epsilon(&all, DELTA)?.epsilon > epsilon, "not the smallest: {found}");
+    assert!(accountant.epsilon(&all, DELTA)?.epsilon > epsilon, "not the smallest: {found}");
     Ok(sigma.0)
 }
 

@@ -194,14 +194,16 @@ impl Event {
         }
     }
 
-    /// Returns whether the event is, or contains, an event that `is` accepts.
-    pub(crate) fn has(&self, is: fn(&Event) -> bool) -> bool {
+    /// Returns whether the event is, or contains, an event that `predicate` accepts.
+    pub(crate) fn has(&self, predicate: fn(&Event) -> bool) -> bool {
         let inside = match self {
-            Event::Repeated { event, .. } | Event::PrivateSelection { event, .. } => event.has(is),
-            Event::Composed { events } => events.iter().any(|event| event.has(is)),
+            Event::Repeated { event, .. } | Event::PrivateSelection { event, .. } => {
+                event.has(predicate)
+            }
+            Event::Composed { events } => events.iter().any(|event| event.has(predicate)),
             _ => false,
         };
-        inside || is(self)
+        inside || predicate(self)
     }
 
     /// Returns whether the event contains a private selection.

@@ -254,18 +254,18 @@ pub(crate) fn flatten_events(
 /// mechanisms without sampling, relative to the sensitivity under `neighbouring`.
 ///
 /// # Errors
-/// As [`flatten_events`]. Kind `Accounting` for any other release; `but` ends the reason.
+/// As [`flatten_events`]. Kind `Accounting` for any other release; `exception` ends the reason.
 pub(crate) fn unsampled(
     accountant: &str,
     events: &[Event],
     neighbouring: NeighbouringRelation,
-    but: &str,
+    exception: &str,
 ) -> Result<Vec<(f64, u64)>> {
     let multiplier = |(single, times): (SingleRelease, u64)| {
         let sigma = single.unsampled_noise_multiplier(neighbouring).ok_or_else(|| {
             let why = format!(
                 "under \"{neighbouring}\" the release is not a Gaussian mechanism without \
-                 sampling, {but}"
+                 sampling, {exception}"
             );
             let error = unsupported(accountant, single.repeated_event(times), why);
             error.fix("use the PLD or the RDP accountant")

@@ -221,7 +221,7 @@ impl LedgerState {
     }
 }
 
-const OVER_BUDGET_ADVICE: &str = "use use more noise, fewer steps or smaller batches; or raise the \
+const OVER_BUDGET_ADVICE: &str = "use more noise, fewer steps or smaller batches; or raise the \
                                   budget deliberately (Ledger::set_budget, lab::budget in a \
                                   notebook): the ledger records it";
 

@@ -37,11 +37,11 @@ fn a_plan_that_fits_is_recorded_and_one_that_does_not_is_rejected_with_numbers()
     assert_eq!(ledger.events().unwrap().len(), 1, "asking charges nothing");
     let error = ledger.begin_run("too much", &training(1100)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Ledger);
-    let said = error.to_string();
+    let message = error.to_string();
     for part in
         ["spent by 1 run,", "below the limit", "fewer steps", "raise the budget deliberately"]
     {
-        assert!(said.contains(part), "{said}");
+        assert!(message.contains(part), "{message}");
     }
     assert_eq!(ledger.budget_status_after(&training(1100), ADD_OR_REMOVE).unwrap_err(), error);
     assert_eq!(ledger.entries().unwrap().len(), 2, "nothing is written");

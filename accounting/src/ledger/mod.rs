@@ -180,9 +180,9 @@ impl Ledger {
         self.append(new, |account| new.iter().try_for_each(|entry| account.add(entry)))
     }
 
-    fn append(&self, new: &[Entry], admit: impl Fn(&mut LedgerState) -> Result<()>) -> Result<()> {
+    fn append(&self, new: &[Entry], check: impl Fn(&mut LedgerState) -> Result<()>) -> Result<()> {
         new.iter().try_for_each(|entry| entry.check(self.data_hash()))?;
-        self.book.append(new, &|known| admit(&mut LedgerState::from_entries(known)?))
+        self.book.append(new, &|known| check(&mut LedgerState::from_entries(known)?))
     }
 
     /// Returns all entries, oldest first.

@@ -62,15 +62,15 @@ impl LossDistribution {
     pub fn ln_moment(&self, theta: f64) -> f64 {
         let tilt = theta * self.step;
         let at_zero = theta * self.offset;
-        let whole = || at_zero + ln_sum(&self.mass, self.first, tilt);
-        let Some(bulk) = self.bulk_position() else { return whole() };
+        let full_sum = || at_zero + ln_sum(&self.mass, self.first, tilt);
+        let Some(bulk) = self.bulk_position() else { return full_sum() };
         let others = |tilt: f64| {
             ln_sum(&self.mass[..bulk], self.first, tilt).exp()
                 + ln_sum(&self.mass[bulk + 1..], 1, tilt).exp()
         };
         let growth = others(tilt) - others(0.0) - self.infinity - self.dropped;
         // Infinite where the tilt is too large for numbers.
-        if growth.is_finite() { at_zero + growth.ln_1p() } else { whole() }
+        if growth.is_finite() { at_zero + growth.ln_1p() } else { full_sum() }
     }
 }
 
@@ -97,11 +97,11 @@ fn ln_sum(mass: &[f64], first: i64, tilt: f64) -> f64 {
 /// The masses in direction `add` are those of `remove`, each times e^-loss and mirrored.
 pub(super) fn upper_bound(cells: &LossCells) -> (LossDistribution, LossDistribution) {
     let step = cells.step;
-    let whole = -(-step).exp_m1();
+    let step_factor = -(-step).exp_m1();
     let mut mass = vec![0.0; cells.p.len() + 1];
     for (i, (&p, &excess_mass)) in cells.p.iter().zip(&cells.excess_mass).enumerate() {
         mass[i] += (cells.deficit[i] / step.exp_m1()).min(p);
-        mass[i + 1] += (excess_mass / whole).min(p);
+        mass[i + 1] += (excess_mass / step_factor).min(p);
     }
     let last = cells.first + cells.p.len() as i64;
     let mut dual: Vec<f64> = mass

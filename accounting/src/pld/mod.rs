@@ -157,8 +157,11 @@ impl Pld {
             // over cases.
             let mut least = vec![1.0_f64; epsilons.len()];
             for (_, window) in windows {
-                let here = window.deltas(&epsilons);
-                least.iter_mut().zip(here).for_each(|(least, here)| *least = least.min(here));
+                let window_deltas = window.deltas(&epsilons);
+                least
+                    .iter_mut()
+                    .zip(window_deltas)
+                    .for_each(|(least, delta)| *least = least.min(delta));
             }
             deltas.iter_mut().zip(least).for_each(|(delta, least)| *delta = delta.max(least));
         }

@@ -33,9 +33,9 @@ pub(super) fn epsilon_lower_bound(case: &NeighbourCase, delta: f64, upper: f64) 
         let at = |i: usize| low + i as f64 * width;
         let mut found = (0.0, 0);
         for i in 0..=THRESHOLDS {
-            let here = epsilon_at_threshold(case, &counts, delta, at(i).exp());
-            if here > found.0 {
-                found = (here, i);
+            let bound = epsilon_at_threshold(case, &counts, delta, at(i).exp());
+            if bound > found.0 {
+                found = (bound, i);
             }
         }
         best = found.0.max(best);

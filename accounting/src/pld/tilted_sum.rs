@@ -65,10 +65,11 @@ impl TiltedSum {
         let mut deltas = vec![1.0; epsilons.len()];
         let mut next = epsilons.len();
         let mut end = f64::INFINITY;
-        for (loss, here, slope) in self.deltas(BoundKind::Upper) {
+        for (loss, delta_bound, slope) in self.deltas(BoundKind::Upper) {
             while let Some(i) = next.checked_sub(1).filter(|&i| epsilons[i] >= loss) {
                 if epsilons[i] <= end {
-                    deltas[i] = (here - slope * (epsilons[i] - loss).exp_m1()).clamp(0.0, 1.0);
+                    deltas[i] =
+                        (delta_bound - slope * (epsilons[i] - loss).exp_m1()).clamp(0.0, 1.0);
                 }
                 next = i;
             }
@@ -95,10 +96,10 @@ impl TiltedSum {
     /// window.
     pub fn epsilon(&self, delta: f64, bound: BoundKind) -> Crossing {
         let mut above: Option<f64> = None;
-        for (loss, here, slope) in self.deltas(bound) {
-            if here > delta || here.is_nan() {
+        for (loss, delta_bound, slope) in self.deltas(bound) {
+            if delta_bound > delta || delta_bound.is_nan() {
                 // here - slope (e^(eps - loss) - 1) = delta
-                let epsilon = loss + ((here - delta) / slope).ln_1p();
+                let epsilon = loss + ((delta_bound - delta) / slope).ln_1p();
                 return match above {
                     None => Crossing::AboveWindow,
                     Some(end) if epsilon <= end => Crossing::At(epsilon.max(0.0)),

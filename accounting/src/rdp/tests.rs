@@ -156,7 +156,7 @@ const SELECTIONS: [(Option<f64>, f64, f64, f64); 15] = [
 ];
 
 #[test]
-fn private_selection_costs_what_dp_accounting_says() {
+fn private_selection_costs_the_value_of_dp_accounting() {
     let rdp = Rdp::default().with_orders(OrderList::dp_accounting_default());
     for (shape, mean, of_training, of_gaussian) in SELECTIONS {
         let trials = match shape {

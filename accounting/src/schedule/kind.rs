@@ -137,10 +137,10 @@ impl FromStr for ScheduleKind {
             )
         };
         let number = |text: &str| text.trim().parse::<f64>().map_err(|_| unknown());
-        let whole = |text: &str| text.trim().parse::<u64>().map_err(|_| unknown());
+        let integer = |text: &str| text.trim().parse::<u64>().map_err(|_| unknown());
         let phase = |text: &str| {
             let (epochs, factor) = text.split_once('x').ok_or_else(unknown)?;
-            Ok((whole(epochs)?, number(factor)?))
+            Ok((integer(epochs)?, number(factor)?))
         };
         let parts: Vec<&str> = text.trim().split(':').collect();
         let shape = match parts[..] {
@@ -148,7 +148,7 @@ impl FromStr for ScheduleKind {
             ["linear", rate] => ScheduleKind::Linear { rate: number(rate)? },
             ["time", rate] => ScheduleKind::Time { rate: number(rate)? },
             ["step", rate, every] => {
-                ScheduleKind::Step { rate: number(rate)?, every: whole(every)? }
+                ScheduleKind::Step { rate: number(rate)?, every: integer(every)? }
             }
             ["exp", rate] => ScheduleKind::Exponential { rate: number(rate)? },
             ["decay", ratio] => ScheduleKind::Decay { ratio: number(ratio)? },

@@ -50,61 +50,61 @@ fn the_statement_reads_word_for_word() {
 }
 
 #[test]
-fn a_count_beside_the_sum_is_told_with_the_noise_of_each() {
-    let said = statement(&GuaranteeFacts { count_noise: Some(2.2), ..facts() });
+fn the_statement_has_the_noise_of_the_sum_and_of_the_count() {
+    let text = statement(&GuaranteeFacts { count_noise: Some(2.2), ..facts() });
     // (1.72^-2 - 4.4^-2)^(-1/2) = 1.8687
-    assert!(said.contains("noise with 1.868 times that norm"), "{said}");
+    assert!(text.contains("noise with 1.868 times that norm"), "{text}");
     let count = "with noise of standard deviation 2.2; sum and count together have noise \
                  multiplier 1.72.";
-    assert!(said.contains(count), "{said}");
+    assert!(text.contains(count), "{text}");
 }
 
 #[test]
 fn a_guarantee_that_says_little_has_a_caveat() {
-    let said = |epsilon, delta, examples| {
+    let caveats = |epsilon, delta, examples| {
         let facts = GuaranteeFacts { epsilon, delta: Delta(delta), examples, ..facts() };
         let lines = statement(&facts);
         lines.lines().filter(|line| line.starts_with("Caveat: ")).map(str::to_owned).collect()
     };
-    let none: Vec<String> = said(10.0, 1e-5, 60_000);
+    let none: Vec<String> = caveats(10.0, 1e-5, 60_000);
     assert_eq!(none, Vec::<String>::new());
-    let weak: Vec<String> = said(12.3, 1e-5, 60_000);
+    let weak: Vec<String> = caveats(12.3, 1e-5, 60_000);
     assert_eq!(
         weak,
         ["Caveat: epsilon 12.3 is a weak guarantee: an attacker's odds may grow by a factor of \
           e^epsilon."]
     );
     for epsilon in [10_000.0, 1e6] {
-        let nothing: Vec<String> = said(epsilon, 1e-5, 60_000);
+        let nothing: Vec<String> = caveats(epsilon, 1e-5, 60_000);
         assert!(
             nothing.len() == 1 && nothing[0].contains("guarantees nothing in practice"),
             "{nothing:?}"
         );
     }
-    let both: Vec<String> = said(12.3, 0.01, 100);
+    let both: Vec<String> = caveats(12.3, 0.01, 100);
     assert!(both.len() == 2 && both[1].contains("delta 0.01 is not below 1 / 100"), "{both:?}");
-    assert!(said(3.0, 0.0099, 100).is_empty());
+    assert!(caveats(3.0, 0.0099, 100).is_empty());
     // Without a guarantee there is nothing to qualify.
     let none = Badge::NoGuarantee("training used raw gradients".into());
-    let said = statement(&GuaranteeFacts { epsilon: 1e6, badge: none, ..facts() });
-    assert!(!said.contains("Caveat"), "{said}");
+    let caveats = statement(&GuaranteeFacts { epsilon: 1e6, badge: none, ..facts() });
+    assert!(!caveats.contains("Caveat"), "{caveats}");
 }
 
 #[test]
 fn no_more_noise_is_claimed_than_there_was() {
-    let said = statement(&GuaranteeFacts { events: vec![poisson(1.7199, 879)], ..facts() });
-    assert!(said.contains("1.719 times"), "{said}");
+    let text = statement(&GuaranteeFacts { events: vec![poisson(1.7199, 879)], ..facts() });
+    assert!(text.contains("1.719 times"), "{text}");
 }
 
 /// Returns the sentence on the mechanism, up to the accountant.
-fn how_said(neighbouring: NeighbouringRelation, events: Vec<Event>) -> String {
-    let said = statement(&GuaranteeFacts {
+fn mechanism_text(neighbouring: NeighbouringRelation, events: Vec<Event>) -> String {
+    let text = statement(&GuaranteeFacts {
         neighbouring,
         events,
         clipping: "clipped to L2 norm 2".into(),
         ..facts()
     });
-    said.lines().nth(1).unwrap().split(" Accountant:").next().unwrap().to_string()
+    text.lines().nth(1).unwrap().split(" Accountant:").next().unwrap().to_string()
 }
 
 const CLIPPED: &str = " In each step the gradient of every example is clipped to L2 norm 2, \
@@ -139,27 +139,27 @@ fn every_sampler_has_its_own_words() {
         ),
     ];
     for (event, expected) in cases {
-        let said = how_said(NeighbouringRelation::ZeroOutOne, vec![event]);
-        assert_eq!(said, format!("{expected}{CLIPPED}"));
+        let text = mechanism_text(NeighbouringRelation::ZeroOutOne, vec![event]);
+        assert_eq!(text, format!("{expected}{CLIPPED}"));
     }
 }
 
 #[test]
-fn a_schedule_is_told_as_one_kind_of_step_with_its_least_and_most_noise() {
+fn a_schedule_is_stated_as_one_kind_of_step_with_its_range_of_noise() {
     let events = (0..100).map(|i| poisson(2.0 - 0.01 * f64::from(i), 10)).collect();
-    let said = how_said(NeighbouringRelation::AddOrRemoveOne, events);
-    assert!(said.starts_with("How: 1,000 steps with Poisson sampling at"), "{said}");
-    assert!(said.contains("noise with between 1.01 and 2 times that norm"), "{said}");
+    let text = mechanism_text(NeighbouringRelation::AddOrRemoveOne, events);
+    assert!(text.starts_with("How: 1,000 steps with Poisson sampling at"), "{text}");
+    assert!(text.contains("noise with between 1.01 and 2 times that norm"), "{text}");
     let events = vec![poisson(1.5, 10), Event::Gaussian { noise_multiplier: 1.5, count: 2 }];
-    let said = how_said(NeighbouringRelation::AddOrRemoveOne, events);
-    assert!(said.contains("0.03413; then 2 steps on all examples. In each"), "{said}");
+    let text = mechanism_text(NeighbouringRelation::AddOrRemoveOne, events);
+    assert!(text.contains("0.03413; then 2 steps on all examples. In each"), "{text}");
 }
 
 #[test]
 fn every_neighbouring_relation_is_explained_beside_the_claim() {
     let claim = |neighbouring| {
-        let said = statement(&GuaranteeFacts { neighbouring, ..facts() });
-        said.lines().next().unwrap().to_string()
+        let text = statement(&GuaranteeFacts { neighbouring, ..facts() });
+        text.lines().next().unwrap().to_string()
     };
     let replaced = claim(NeighbouringRelation::ReplaceOne);
     assert!(replaced.contains("(neighbours: replace one: any other example in its place)"));
@@ -167,27 +167,29 @@ fn every_neighbouring_relation_is_explained_beside_the_claim() {
     assert!(
         zeroed.contains("(neighbours: zero out one: its place stays, its gradient counts as zero)")
     );
-    let said = how_said(NeighbouringRelation::ReplaceOne, vec![poisson(1.5, 1)]);
+    let text = mechanism_text(NeighbouringRelation::ReplaceOne, vec![poisson(1.5, 1)]);
     assert!(
-        said.ends_with(
+        text.ends_with(
             "to the sum. Replacing an example can move that sum by twice the norm; epsilon \
              counts it so."
         ),
-        "{said}"
+        "{text}"
     );
-    assert!(!how_said(NeighbouringRelation::ZeroOutOne, vec![poisson(1.5, 1)]).contains("twice"));
+    assert!(
+        !mechanism_text(NeighbouringRelation::ZeroOutOne, vec![poisson(1.5, 1)]).contains("twice")
+    );
 }
 
 #[test]
-fn a_known_bound_from_below_is_said_rounded_down() {
+fn a_known_lower_bound_is_stated_rounded_down() {
     let known = GuaranteeFacts { accountant: "pld".into(), lower_bound: Some(2.989_99), ..facts() };
-    let said = statement(&known);
+    let text = statement(&known);
     assert!(
-        said.contains(
+        text.contains(
             "Accountant: PLD (privacy loss distribution); no accounting of the same releases \
              can show less than epsilon = 2.989.\n"
         ),
-        "{said}"
+        "{text}"
     );
     let badge = Badge::NoGuarantee("nothing holds".into());
     assert!(!statement(&GuaranteeFacts { badge, ..known }).contains("can show less"));
@@ -195,23 +197,23 @@ fn a_known_bound_from_below_is_said_rounded_down() {
 }
 
 #[test]
-fn an_unaccountable_release_is_told_as_it_is() {
+fn an_unaccountable_release_is_stated_without_a_guarantee() {
     let events = vec![Event::Unaccountable { why: "raw gradients".into() }];
-    let said = how_said(NeighbouringRelation::AddOrRemoveOne, events);
-    assert_eq!(said, "What was released: a release without a guarantee (raw gradients).");
+    let text = mechanism_text(NeighbouringRelation::AddOrRemoveOne, events);
+    assert_eq!(text, "What was released: a release without a guarantee (raw gradients).");
 }
 
 #[test]
 fn a_test_part_split_off_the_private_data_is_not_public() {
-    let said = statement(&GuaranteeFacts { public_test: false, ..facts() });
-    assert!(!said.contains("the test part, the model"), "{said}");
-    assert!(said.contains("split off the private data.\nBadge"), "{said}");
+    let text = statement(&GuaranteeFacts { public_test: false, ..facts() });
+    assert!(!text.contains("the test part, the model"), "{text}");
+    assert!(text.contains("split off the private data.\nBadge"), "{text}");
 }
 
 #[test]
 fn study_mode_suspends_the_guarantee_aloud() {
-    let said = statement(&GuaranteeFacts { study_mode: true, ..facts() });
-    assert!(said.contains("\nStudy mode: seeds were given"), "{said}");
+    let text = statement(&GuaranteeFacts { study_mode: true, ..facts() });
+    assert!(text.contains("\nStudy mode: seeds were given"), "{text}");
     assert!(!statement(&facts()).contains("Study mode"));
 }
 
@@ -222,21 +224,21 @@ fn without_a_guarantee_no_epsilon_is_claimed() {
     assert!(broken.starts_with("Nothing is guaranteed: the noise scale"), "{broken}");
     let infinite = statement(&GuaranteeFacts { epsilon: f64::INFINITY, ..facts() });
     assert!(infinite.starts_with("Nothing is guaranteed: no finite epsilon"), "{infinite}");
-    for said in [broken, infinite] {
-        assert!(!said.contains("differentially private"), "{said}");
+    for text in [broken, infinite] {
+        assert!(!text.contains("differentially private"), "{text}");
         // These lines qualify a guarantee, and there is none.
         for line in ["Accountant", "Treated as public", "Not covered by epsilon"] {
-            assert!(!said.contains(line), "{line} is in:\n{said}");
+            assert!(!text.contains(line), "{line} is in:\n{text}");
         }
-        assert!(said.contains("\nHow: 879 steps"), "{said}");
+        assert!(text.contains("\nHow: 879 steps"), "{text}");
     }
 }
 
 #[test]
 fn an_assumption_stands_in_the_claim_itself() {
     let badge = Badge::Conditional("shuffling is as private as Poisson sampling".into());
-    let said = statement(&GuaranteeFacts { badge, ..facts() });
-    let claim = said.lines().next().unwrap();
+    let text = statement(&GuaranteeFacts { badge, ..facts() });
+    let claim = text.lines().next().unwrap();
     assert!(claim.ends_with("assumption: shuffling is as private as Poisson sampling."));
-    assert!(said.ends_with("Badge: assumption: shuffling is as private as Poisson sampling."));
+    assert!(text.ends_with("Badge: assumption: shuffling is as private as Poisson sampling."));
 }

@@ -28,8 +28,8 @@ const MASKED_FRACTION: f64 = 0.5;
 
 /// Tolerance for the gradient of one parameter, relative L2 error. GPUs may round the factors of
 /// products to ten bits; wrong formulas differ by far more.
-fn rounding(place: DeviceSpec) -> f64 {
-    if place == DeviceSpec::Cpu { 1e-4 } else { 1e-2 }
+fn rounding(device: DeviceSpec) -> f64 {
+    if device == DeviceSpec::Cpu { 1e-4 } else { 1e-2 }
 }
 
 /// One comparison.
@@ -54,9 +54,9 @@ pub fn run(cases: &[Case<'_>], json: bool) -> Result<ExitCode> {
         let checked = DeviceGuard::new(case.device).run(|| compare(case))?;
         for one in checked.iter().filter(|_| !json) {
             let Checked { model, what, difference, allowed, ok, .. } = one;
-            let said = if *ok { "ok" } else { "DIFFERS" };
+            let verdict = if *ok { "ok" } else { "DIFFERS" };
             stdout::print_line(&format!(
-                "{model:<17}  {what:<22}  {difference:>8.1e}  of {allowed:.0e}  {said}"
+                "{model:<17}  {what:<22}  {difference:>8.1e}  of {allowed:.0e}  {verdict}"
             ))?;
         }
         all.extend(checked);
@@ -135,9 +135,9 @@ fn compare(case: &Case<'_>) -> Result<Vec<Checked>> {
 /// Results of the device and of the CPU.
 fn on_both_sides<'a, T>(
     sides: &[ComparisonSide<'a>; 2],
-    of: impl Fn(&ComparisonSide<'a>) -> Result<T>,
+    measure: impl Fn(&ComparisonSide<'a>) -> Result<T>,
 ) -> Result<[T; 2]> {
-    Ok([of(&sides[0])?, of(&sides[1])?])
+    Ok([measure(&sides[0])?, measure(&sides[1])?])
 }
 
 /// One side of the comparison.
@@ -251,8 +251,8 @@ mod tests {
     fn case() -> Case<'static> {
         let variants = &NO_VARIANTS;
         let entry = zoo::find("papernot_cnn").unwrap();
-        let (place, executor) = (DeviceSpec::Cpu, ExecutorChoice::Auto);
-        Case { entry, device: place, batch: 8, threads: 1, steps: 1, warmup: 0, executor, variants }
+        let (device, executor) = (DeviceSpec::Cpu, ExecutorChoice::Auto);
+        Case { entry, device, batch: 8, threads: 1, steps: 1, warmup: 0, executor, variants }
     }
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_sum_and_a_number_that_is_none_are_told() {
+    fn wrong_and_non_finite_sums_are_detected() {
         assert!(relative(&[1.0, 2.01], &[1.0, 2.0], 0.0) > NORM_TOLERANCE);
         assert!(relative(&[1.0, 2.0001], &[1.0, 2.0], 0.0) < NORM_TOLERANCE);
         assert!(worst([0.0, relative(&[f32::NAN], &[1.0], 0.0), 0.0].into_iter()).is_infinite());

@@ -56,15 +56,15 @@ pub fn ask<T: DeserializeOwned>(case: &Case<'_>, mode: MeasureMode) -> Result<T>
         .map_err(|e| Error::io("starting this program again", &e))?;
     let what = || format!("{}, {}, batch {}", case.entry.name, mode.name(), case.batch);
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = said.trim();
-        let why = match said.strip_prefix("error: ").unwrap_or(said) {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let stderr = stderr.trim();
+        let why = match stderr.strip_prefix("error: ").unwrap_or(stderr) {
             "" => format!("the measuring process ended with {}", output.status),
-            said => said.to_owned(),
+            stderr => stderr.to_owned(),
         };
         let error = Error::new(ErrorKind::Model, what(), why);
         // A signal without a message usually means that memory ran out.
-        return Err(if said.is_empty() { error.fix("try a smaller --batch") } else { error });
+        return Err(if stderr.is_empty() { error.fix("try a smaller --batch") } else { error });
     }
     serde_json::from_slice(&output.stdout)
         .map_err(|e| Error::new(ErrorKind::Io, what(), format!("no figures came back: {e}")))

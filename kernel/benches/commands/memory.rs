@@ -100,7 +100,7 @@ mod tests {
         use std::time::{Duration, Instant};
 
         let mut child = std::process::Command::new("sleep").arg("10").spawn().unwrap();
-        let (own, childs) = (tree(std::process::id()), tree(child.id()));
+        let (own_tree, childs) = (tree(std::process::id()), tree(child.id()));
         // A process that has just begun has hardly any memory yet.
         let deadline = Instant::now() + Duration::from_secs(5);
         let mut memory = process_tree_mb(child.id());
@@ -110,7 +110,7 @@ mod tests {
         }
         let _ = child.kill();
         let _ = child.wait();
-        assert!(own.contains(&child.id()), "{own:?}");
+        assert!(own_tree.contains(&child.id()), "{own_tree:?}");
         assert_eq!(childs, [child.id()]);
         assert!(memory.is_some_and(|mb| mb > 0.1), "{memory:?}");
         assert_eq!(process_tree_mb(u32::MAX), None);
@@ -118,10 +118,10 @@ mod tests {
 
     #[test]
     fn memory_that_is_touched_and_given_back_is_still_in_the_peak() {
-        let touched = vec![1u8; 64 << 20];
-        assert!(touched.iter().step_by(4096).map(|&x| usize::from(x)).sum::<usize>() > 0);
+        let pages = vec![1u8; 64 << 20];
+        assert!(pages.iter().step_by(4096).map(|&x| usize::from(x)).sum::<usize>() > 0);
         let held = resident().unwrap();
-        drop(touched);
+        drop(pages);
         // Whatever other tests of this process take and return meanwhile.
         let peak = peak_mib().unwrap();
         assert!(held > 60.0 && peak > held - 1.0, "{held} MiB held, {peak} MiB at the peak");

@@ -175,15 +175,15 @@ fn cases(args: &BenchArgs) -> Result<Vec<Case<'_>>> {
     }
     args.variants.check()?;
     // Each measuring process tests the device itself.
-    let place = args.device.parse::<DeviceSpec>()?;
-    place.check_installed()?;
+    let device = args.device.parse::<DeviceSpec>()?;
+    device.check_installed()?;
     let entries: Vec<&Entry> = match args.models.as_slice() {
         [] => ZOO.iter().filter(|entry| !entry.large).collect(),
         names => names.iter().map(|name| zoo::find(name)).collect::<Result<_>>()?,
     };
     let case = |entry: &'static Entry| Case {
         entry,
-        device: place,
+        device,
         batch: args.batch.unwrap_or(entry.batch),
         threads: args.threads,
         steps: args.steps,

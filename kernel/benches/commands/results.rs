@@ -77,8 +77,8 @@ impl VariantResults {
             ratios.push((column(name), seconds / private_s));
         }
         // What a step with clips costs beside one without privacy that trains the same layers.
-        let of = |name: &str| each.get(&format!("{name}_s")).and_then(Value::as_f64);
-        if let [Some(plain), Some(clipped)] = METHOD_VARIANTS.map(of) {
+        let seconds_of = |name: &str| each.get(&format!("{name}_s")).and_then(Value::as_f64);
+        if let [Some(plain), Some(clipped)] = METHOD_VARIANTS.map(seconds_of) {
             each.insert(OVER_NONPRIVATE.into(), (clipped / plain).into());
             ratios.push((column(OVER_NONPRIVATE), clipped / plain));
         }
@@ -98,7 +98,8 @@ impl BenchResult {
     pub fn new(case: &Case<'_>, times: &Times, peaks: PeakMemory) -> Self {
         let [plain, private] =
             [&times.nonprivate, &times.private].map(|spent| TimeStats::of(&spent.seconds));
-        let cpu = |of: &Spent| (!of.cpu_seconds.is_empty()).then(|| median(&of.cpu_seconds));
+        let cpu =
+            |spent: &Spent| (!spent.cpu_seconds.is_empty()).then(|| median(&spent.cpu_seconds));
         Self {
             model: case.entry.name,
             batch: case.batch,
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_stand_under_their_heading_and_say_private_over_non_private() {
+    fn results_have_headings_and_the_ratio_of_private_to_non_private() {
         let case = Case {
             entry: &ZOO[0],
             device: DeviceSpec::Cpu,

@@ -142,8 +142,8 @@ fn check_same_loss(case: &Case<'_>, loss: f64, expected: f64) -> Result<()> {
 
 /// Steps between two readings of the clock. A GPU works while the next steps are prepared, as in
 /// training; waiting after each step would be measured, too.
-fn steps_per_reading(place: DeviceSpec) -> usize {
-    if place == DeviceSpec::Cpu { 1 } else { 5 }
+fn steps_per_reading(device: DeviceSpec) -> usize {
+    if device == DeviceSpec::Cpu { 1 } else { 5 }
 }
 
 /// Waits for all work of the device.
@@ -160,8 +160,9 @@ fn cpu_time() -> Option<f64> {
     {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: writes into `time`, which outlives the call.
-        let told = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) } == 0;
-        told.then_some(time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9)
+        let is_read =
+            unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) } == 0;
+        is_read.then_some(time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9)
     }
     #[cfg(not(unix))]
     None

@@ -82,7 +82,7 @@ impl AccountingOptions {
             .fix("leave out --neighbouring, or change `neighbouring` in the file if it is wrong"));
         }
         let neighbouring = named.or(of_file).unwrap_or_default();
-        let asked = Self {
+        let options = Self {
             choice: match (args.accountant, &args.orders) {
                 (Some(choice), _) => choice,
                 (None, Some(_)) => AccountantChoice::Rdp,
@@ -94,16 +94,16 @@ impl AccountingOptions {
         let refused = |what: &str, why| {
             Err(Error::new(ErrorKind::Setting, what, why).fix("leave out one of the two"))
         };
-        if asked.orders.is_some() && asked.choice != AccountantChoice::Rdp {
-            let what = format!("--orders with --accountant {}", asked.name());
+        if options.orders.is_some() && options.choice != AccountantChoice::Rdp {
+            let what = format!("--orders with --accountant {}", options.name());
             return refused(&what, "only the accountant rdp takes Rényi orders");
         }
-        if asked.orders.is_some() && neighbouring != NeighbouringRelation::AddOrRemoveOne {
+        if options.orders.is_some() && neighbouring != NeighbouringRelation::AddOrRemoveOne {
             let what = "--orders with a neighbouring relation other than add-or-remove";
             let why = "lists of orders serve to reproduce older results, which use add-or-remove";
             return refused(what, why);
         }
-        Ok(asked)
+        Ok(options)
     }
 
     /// Returns the name of the accountant, as an option and as a key.
@@ -151,18 +151,18 @@ impl AccountingOptions {
     /// Returns the results of all accountants for the headline, else of the chosen one.
     pub fn compare_all(
         &self,
-        answer: &AccountantResult,
+        result: &AccountantResult,
         events: &[Event],
         delta: Delta,
     ) -> Vec<AccountantResult> {
         if self.choice != AccountantChoice::Headline {
-            return vec![answer.clone()];
+            return vec![result.clone()];
         }
         let mut all = compare_accountants(events, delta, self.neighbouring);
-        for answer in &mut all {
+        for result in &mut all {
             // One key for both; `approximate` tells which one it is.
-            if answer.accountant == "gdp_clt" {
-                answer.accountant = "gdp".into();
+            if result.accountant == "gdp_clt" {
+                result.accountant = "gdp".into();
             }
         }
         all

@@ -25,34 +25,33 @@ fn delta_grid() -> Vec<Delta> {
 ///
 /// # Errors
 /// Kind `Setting` for an event out of range.
-pub fn epsilon_curve(asked: &AccountingOptions, events: &[Event]) -> Result<Vec<EpsilonAtDelta>> {
+pub fn epsilon_curve(options: &AccountingOptions, events: &[Event]) -> Result<Vec<EpsilonAtDelta>> {
     events.iter().try_for_each(|event| event.check().map(drop))?;
     let deltas = delta_grid();
     // The privacy loss distribution is slow to compute and the same for every delta.
-    let shared = match asked.choice {
+    let shared = match options.choice {
         AccountantChoice::Pld | AccountantChoice::Headline => {
-            Pld::with_neighbouring(asked.neighbouring).epsilons_at(events, &deltas).ok()
+            Pld::with_neighbouring(options.neighbouring).epsilons_at(events, &deltas).ok()
         }
         _ => None,
     };
     let Some(spent) = shared else {
         let epsilon =
-            |delta| asked.compute_epsilon(events, delta).cost.ok().map(|spent| spent.epsilon);
+            |delta| options.compute_epsilon(events, delta).cost.ok().map(|spent| spent.epsilon);
         return Ok(deltas
             .iter()
             .map(|&delta| EpsilonAtDelta { delta, epsilon: epsilon(delta) })
             .collect());
     };
-    let exact = Gdp::with_neighbouring(asked.neighbouring);
-    let rdp = Rdp::with_neighbouring(asked.neighbouring);
+    let exact = Gdp::with_neighbouring(options.neighbouring);
+    let rdp = Rdp::with_neighbouring(options.neighbouring);
     let points = deltas.iter().zip(spent).map(|(&delta, spent)| {
-        let by = |accountant: &dyn Accountant| {
+        let epsilon_by = |accountant: &dyn Accountant| {
             accountant.epsilon(events, delta).ok().map(|spent| spent.epsilon)
         };
-        let epsilon = match asked.choice {
-            AccountantChoice::Headline => {
-                by(&exact).unwrap_or_else(|| by(&rdp).unwrap_or(f64::INFINITY).min(spent.epsilon))
-            }
+        let epsilon = match options.choice {
+            AccountantChoice::Headline => epsilon_by(&exact)
+                .unwrap_or_else(|| epsilon_by(&rdp).unwrap_or(f64::INFINITY).min(spent.epsilon)),
             _ => spent.epsilon,
         };
         EpsilonAtDelta { delta, epsilon: Some(epsilon) }

@@ -22,15 +22,15 @@ impl EpsilonReport {
     ///
     /// # Errors
     /// Errors of the chosen accountant, except a refusal, which is a result.
-    pub fn compute(asked: &AccountingOptions, events: &[Event], delta: Delta) -> Result<Self> {
-        let answer = asked.compute_epsilon(events, delta);
+    pub fn compute(options: &AccountingOptions, events: &[Event], delta: Delta) -> Result<Self> {
+        let answer = options.compute_epsilon(events, delta);
         if let Err(error) = &answer.cost
             && error.kind() != ErrorKind::Accounting
         {
             return Err(error.clone().into());
         }
-        let all = asked.compare_all(&answer, events, delta);
-        Ok(Self { options: asked.clone(), delta, answer, comparison: all })
+        let all = options.compare_all(&answer, events, delta);
+        Ok(Self { options: options.clone(), delta, answer, comparison: all })
     }
 
     /// Returns one line of JSON with keys in alphabetical order. `epsilon` is the result of the
@@ -39,7 +39,7 @@ impl EpsilonReport {
     /// `null`, `curve` only if it was requested.
     pub fn to_json(&self, curve: Option<&[EpsilonAtDelta]>) -> String {
         let epsilon =
-            |answer: &AccountantResult| answer.cost.as_ref().ok().map(|spent| spent.epsilon);
+            |result: &AccountantResult| result.cost.as_ref().ok().map(|spent| spent.epsilon);
         let approximate = self.comparison.iter().filter(|a| a.approximate && a.cost.is_ok());
         let approximate: Vec<&str> = approximate.map(|a| a.accountant.as_str()).collect();
         let lower = self.answer.cost.as_ref().ok().and_then(|spent| spent.lower_bound);
@@ -48,8 +48,8 @@ impl EpsilonReport {
             "epsilon": epsilon(&self.answer), "gdp": null, "lower": lower,
             "neighbouring": self.options.neighbouring, "pld": null, "rdp": null, "zcdp": null,
         });
-        for answer in &self.comparison {
-            line[answer.accountant.as_str()] = json!(epsilon(answer));
+        for result in &self.comparison {
+            line[result.accountant.as_str()] = json!(epsilon(result));
         }
         if let Err(refusal) = &self.answer.cost {
             line["why"] = refusal.to_string().into();
@@ -79,7 +79,7 @@ impl EpsilonReport {
     pub fn to_text(&self, description: &str, curve: Option<&[EpsilonAtDelta]>) -> Result<String> {
         let spent = self.answer.cost.as_ref().map_err(Clone::clone)?;
         let delta = self.delta;
-        let mut words = if self.answer.approximate {
+        let mut text = if self.answer.approximate {
             format!(
                 "epsilon is {} at delta = {delta}: {APPROXIMATE}",
                 format_estimate(spent.epsilon)
@@ -88,20 +88,20 @@ impl EpsilonReport {
             format!("{spent}, at delta = {delta}")
         };
         let neighbours = self.options.neighbouring;
-        let _ = write!(words, "\n  {description}");
+        let _ = write!(text, "\n  {description}");
         if let Some(orders) = &self.options.orders {
-            let _ = write!(words, "\n  accountant: rdp, orders: {orders}");
+            let _ = write!(text, "\n  accountant: rdp, orders: {orders}");
         }
-        let _ = write!(words, "\n  neighbouring data sets: {neighbours} training example");
+        let _ = write!(text, "\n  neighbouring data sets: {neighbours} training example");
         if self.options.choice == AccountantChoice::Headline {
-            for answer in &self.comparison {
-                let _ = write!(words, "\n  {:<5} {}", answer.accountant, describe_answer(answer));
+            for result in &self.comparison {
+                let _ = write!(text, "\n  {:<5} {}", result.accountant, describe_answer(result));
             }
         }
         if let Some(curve) = curve {
-            words.push_str(&curve::format_table(curve));
+            text.push_str(&curve::format_table(curve));
         }
-        Ok(words)
+        Ok(text)
     }
 }
 
@@ -113,9 +113,9 @@ fn format_estimate(epsilon: f64) -> String {
 }
 
 /// Returns the text about one accountant in the comparison.
-fn describe_answer(answer: &AccountantResult) -> String {
-    match &answer.cost {
-        Ok(spent) if answer.approximate => {
+fn describe_answer(result: &AccountantResult) -> String {
+    match &result.cost {
+        Ok(spent) if result.approximate => {
             format!("{}: {APPROXIMATE}", format_estimate(spent.epsilon))
         }
         // The line starts with the name of the accountant.

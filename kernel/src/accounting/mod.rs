@@ -72,9 +72,9 @@ pub fn epsilon(args: EpsilonArgs) -> Result<()> {
 fn epsilon_output(args: &EpsilonArgs) -> Result<String> {
     let delta = Delta(args.delta).check()?;
     let (EventFile { events, neighbouring }, description) = load_events(args)?;
-    let asked = AccountingOptions::from_args(&args.accounting, neighbouring)?;
-    let answered = EpsilonReport::compute(&asked, &events, delta)?;
-    let curve = args.curve.then(|| curve::epsilon_curve(&asked, &events)).transpose()?;
+    let options = AccountingOptions::from_args(&args.accounting, neighbouring)?;
+    let answered = EpsilonReport::compute(&options, &events, delta)?;
+    let curve = args.curve.then(|| curve::epsilon_curve(&options, &events)).transpose()?;
     if args.json {
         Ok(answered.to_json(curve.as_deref()))
     } else {

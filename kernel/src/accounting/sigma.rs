@@ -42,26 +42,26 @@ pub fn sigma(args: SigmaArgs) -> Result<()> {
 }
 
 pub(super) fn sigma_output(args: &SigmaArgs) -> Result<String> {
-    let asked = AccountingOptions::from_args(&args.accounting, None)?;
+    let options = AccountingOptions::from_args(&args.accounting, None)?;
     let run = TrainingSpec::from_args(&args.run)?;
-    let found = calibrate(args, &asked, &run)?;
+    let found = calibrate(args, &options, &run)?;
     if args.json {
-        Ok(to_json(args, &asked, &run, &found))
+        Ok(to_json(args, &options, &run, &found))
     } else {
-        to_text(args, &asked, &run, &found)
+        to_text(args, &options, &run, &found)
     }
 }
 
 /// Finds the noise multiplier with an accountant that gives proved bounds.
 fn calibrate(
     args: &SigmaArgs,
-    asked: &AccountingOptions,
+    options: &AccountingOptions,
     run: &TrainingSpec,
 ) -> Result<CalibratedNoise> {
     let (target, delta) = (Epsilon(args.epsilon).check()?, Delta(args.delta).check()?);
     let rate = SamplingRate(args.sampling_rate).check()?;
-    let accountant = asked.accountant();
-    if asked.choice == AccountantChoice::Gdp
+    let accountant = options.accountant();
+    if options.choice == AccountantChoice::Gdp
         && let Err(error) = accountant.epsilon(&[run.event(rate.0, 1.0)?], delta)
         && error.kind() == privacy::ErrorKind::Accounting
     {
@@ -80,13 +80,13 @@ fn calibrate(
 /// Returns one line of JSON with keys in alphabetical order; `schedule` only if there is one.
 fn to_json(
     args: &SigmaArgs,
-    asked: &AccountingOptions,
+    options: &AccountingOptions,
     run: &TrainingSpec,
     found: &CalibratedNoise,
 ) -> String {
     let mut line = json!({
         "accountant": found.accountant, "delta": args.delta, "epsilon": found.epsilon,
-        "neighbouring": asked.neighbouring, "noise_multiplier": found.noise_multiplier.0,
+        "neighbouring": options.neighbouring, "noise_multiplier": found.noise_multiplier.0,
     });
     if let Some(schedule) = &run.schedule {
         line["schedule"] = schedule.to_string().into();
@@ -96,7 +96,7 @@ fn to_json(
 
 fn to_text(
     args: &SigmaArgs,
-    asked: &AccountingOptions,
+    options: &AccountingOptions,
     run: &TrainingSpec,
     found: &CalibratedNoise,
 ) -> Result<String> {
@@ -106,6 +106,6 @@ fn to_text(
         "{beginning}{found}, at delta = {}\n  {description}\n  neighbouring data sets: {} training \
          example",
         Delta(args.delta),
-        asked.neighbouring,
+        options.neighbouring,
     ))
 }

@@ -100,7 +100,7 @@ fn the_headline_has_one_key_per_accountant_and_none_proves_less() {
 }
 
 #[test]
-fn an_accountant_that_is_named_answers_alone() {
+fn a_named_accountant_is_used_alone() {
     let answer = epsilon_json(&format!("{RUN} --accountant rdp"));
     assert_eq!(answer["accountant"], "rdp");
     assert_eq!(answer["epsilon"], answer["rdp"]);
@@ -137,7 +137,7 @@ fn a_list_of_orders_belongs_to_rdp() {
 }
 
 #[test]
-fn noise_that_hides_nothing_is_null_and_why() {
+fn an_infinite_epsilon_is_null_with_a_reason() {
     let line = "--sampling-rate 0.01 --noise-multiplier 1e-200 --steps 10 --delta 1e-5";
     for accountant in ["headline", "rdp"] {
         let answer = epsilon_json(&format!("{line} --accountant {accountant}"));
@@ -147,7 +147,7 @@ fn noise_that_hides_nothing_is_null_and_why() {
 }
 
 #[test]
-fn bad_numbers_are_errors_and_not_answers() {
+fn bad_numbers_are_errors() {
     for (q, sigma, delta) in [
         ("0", "1", "1e-5"),
         ("1.1", "1", "1e-5"),
@@ -182,11 +182,12 @@ fn a_schedule_composes_every_step_of_the_run() {
     let line = "--sampling-rate 0.0010666666666666667 --noise-multiplier 1 --delta 1e-5 \
                 --accountant rdp";
     for (schedule, expected) in [("linear:0.99", 4.120_142), ("step:0.99:10", 1.930_276)] {
-        let by = |length: &str| epsilon_json(&format!("{line} --schedule {schedule} {length}"));
-        let epochs = by("--epochs 100");
+        let epsilon =
+            |length: &str| epsilon_json(&format!("{line} --schedule {schedule} {length}"));
+        let epochs = epsilon("--epochs 100");
         close(&epochs["epsilon"], expected, 5e-4);
         assert!(epochs["epsilon"].as_f64().unwrap() < expected, "{epochs}");
-        assert_eq!(epochs, by("--steps 93750"));
+        assert_eq!(epochs, epsilon("--steps 93750"));
     }
     let words = epsilon_line(&format!("{line} --epochs 100 --schedule linear:0.99")).unwrap();
     assert!(words.contains("93750 steps with Gaussian noise"), "{words}");
@@ -235,7 +236,7 @@ fn a_length_that_is_contradictory_or_open_is_refused_with_the_reason() {
 }
 
 #[test]
-fn the_relation_is_said_beside_the_epsilon() {
+fn the_relation_is_shown_beside_the_epsilon() {
     let words = epsilon_line(RUN).unwrap();
     assert!(words.contains("at delta = 1e-5"), "{words}");
     assert!(words.contains("add or remove one training example"), "{words}");
@@ -305,7 +306,7 @@ fn sigma_of_a_schedule_is_the_one_it_begins_with() {
 }
 
 #[test]
-fn the_noise_that_was_found_is_said_once() {
+fn the_noise_multiplier_that_was_found_is_printed_once() {
     for line in ["--steps 879", "--epochs 20 --schedule constant"] {
         let words = sigma_line(&format!("{TARGET} {line} --accountant rdp")).unwrap();
         let found = words.split("noise multiplier ").nth(1).unwrap();
@@ -318,7 +319,7 @@ fn the_noise_that_was_found_is_said_once() {
 }
 
 #[test]
-fn a_number_of_steps_that_is_none_is_said_in_our_words() {
+fn an_invalid_number_of_steps_has_an_error_of_the_lab() {
     for steps in ["-1", "2.5"] {
         let line = format!("epsilon {RUN}").replace("1000", steps);
         let error = EpsilonLine::try_parse_from(line.split_whitespace()).err().unwrap();

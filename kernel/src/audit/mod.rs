@@ -84,7 +84,7 @@ fn run_audit(args: &AuditArgs) -> Result<AuditReport> {
     };
     let bar = ProgressBar::new(&args.method);
     let audit = audit::by_name(&args.method, &options)?;
-    let report = audit.on_progress(move |done, of| bar.show(done, of)).run();
+    let report = audit.on_progress(move |done, trials| bar.show(done, trials)).run();
     progress::replace("");
     report
 }

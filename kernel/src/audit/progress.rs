@@ -22,12 +22,12 @@ impl ProgressBar {
         let (heading, began) = (heading.to_owned(), Instant::now());
         Self { heading, began, last: Mutex::new(began) }
     }
-    /// Shows `done` of `all` trials, unless the bar has just been updated.
-    pub fn show(&self, done: usize, all: usize) {
+    /// Shows `done` of `total` trials, unless the bar has just been updated.
+    pub fn show(&self, done: usize, total: usize) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.elapsed() >= UPDATE_INTERVAL {
             *last = Instant::now();
-            replace(&line(self, done, all));
+            replace(&line(self, done, total));
         }
     }
 }
@@ -37,11 +37,11 @@ pub fn replace(line: &str) {
         let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
     }
 }
-fn line(shown: &ProgressBar, done: usize, all: usize) -> String {
-    let full = WIDTH * done / all.max(1);
-    let left = shown.began.elapsed().as_secs_f64() * (all - done) as f64 / done.max(1) as f64;
+fn line(progress: &ProgressBar, done: usize, total: usize) -> String {
+    let full = WIDTH * done / total.max(1);
+    let left = progress.began.elapsed().as_secs_f64() * (total - done) as f64 / done.max(1) as f64;
     let (bar, rest) = ("#".repeat(full), ".".repeat(WIDTH - full));
-    format!("{} [{bar}{rest}] {done} of {all} trials; {left:.0} s left", shown.heading)
+    format!("{} [{bar}{rest}] {done} of {total} trials; {left:.0} s left", progress.heading)
 }
 
 #[cfg(test)]

@@ -12,13 +12,13 @@ pub fn check() -> Check {
     let (cuda, wgpu) = (CudaInstallation::current(), DeviceSpec::Wgpu.check());
     let gpus: Vec<DeviceSpec> = (0..cuda.gpus.len().max(1)).map(DeviceSpec::Cuda).collect();
     let works: Vec<Result<()>> = gpus.iter().map(|gpu| gpu.check()).collect();
-    let mut said = vec![DeviceSpec::Cpu.describe()];
-    said.extend(gpus.iter().zip(&works).map(|(gpu, works)| match works {
+    let mut devices = vec![DeviceSpec::Cpu.describe()];
+    devices.extend(gpus.iter().zip(&works).map(|(gpu, works)| match works {
         Ok(()) if is_rehearsal() => gpu.describe(),
         Ok(()) => format!("{}, computes correctly", gpu.describe()),
         Err(error) => error.what().to_owned(),
     }));
-    said.push(wgpu.as_ref().map_or_else(|error| error.what().to_owned(), |()| "wgpu".into()));
+    devices.push(wgpu.as_ref().map_or_else(|error| error.what().to_owned(), |()| "wgpu".into()));
     let version = |version: Option<(u32, u32)>| version.map(|(a, b)| format!("{a}.{b}"));
     let names: Value = (0..cuda.gpus.len()).map(|n| format!("cuda:{n}")).collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -30,10 +30,10 @@ pub fn check() -> Check {
             "error": works[0].as_ref().err().map(ToString::to_string),
             "cards": cuda.gpus.iter().map(ToString::to_string).collect::<Vec<_>>()},
         "wgpu": {"built_in": cfg!(feature = "wgpu"), "works": wgpu.is_ok()},
-        "default": DeviceSpec::auto().ok().map(|place| place.to_string()),
+        "default": DeviceSpec::auto().ok().map(|device| device.to_string()),
         "rehearsal": is_rehearsal(),
     });
-    let what = said.join("\n");
+    let what = devices.join("\n");
     let (state, todo) = match (DeviceSpec::auto(), &works[0]) {
         // The environment names a device that can't be used, so no training would start.
         (Err(error), _) => (

@@ -24,8 +24,8 @@ struct LedgerStore {
 /// Lists the store in use, and others above the current folder and in the clone. The ledgers of the
 /// store in use are verified.
 pub fn check() -> Check {
-    let here = std::env::current_dir().unwrap_or_default();
-    let check = to_check(&find_stores(&lab::home(), &here, Path::new(epsilab::SOURCE_DIR)));
+    let current_dir = std::env::current_dir().unwrap_or_default();
+    let check = to_check(&find_stores(&lab::home(), &current_dir, Path::new(epsilab::SOURCE_DIR)));
     match lab::verify_ledgers() {
         Ok(()) => check,
         Err(error) => {
@@ -35,9 +35,9 @@ pub fn check() -> Check {
     }
 }
 
-fn find_stores(home: &Path, here: &Path, clone: &Path) -> Vec<LedgerStore> {
-    let home = here.join(home);
-    let folders = here.ancestors().map(Path::to_owned).chain([clone.to_owned()]);
+fn find_stores(home: &Path, current_dir: &Path, clone: &Path) -> Vec<LedgerStore> {
+    let home = current_dir.join(home);
+    let folders = current_dir.ancestors().map(Path::to_owned).chain([clone.to_owned()]);
     let folders = folders.chain(entries(clone));
     let mut seen = BTreeSet::new();
     std::iter::once(home.clone())
@@ -60,9 +60,11 @@ fn ledger_names(store: &Path) -> BTreeSet<String> {
 }
 
 fn to_check(stores: &[LedgerStore]) -> Check {
-    let own = stores.iter().find(|store| store.used_here);
-    let shared = |store: &LedgerStore| match own {
-        Some(own) if !store.used_here => own.ledger_names.intersection(&store.ledger_names).count(),
+    let used_store = stores.iter().find(|store| store.used_here);
+    let shared = |store: &LedgerStore| match used_store {
+        Some(used_store) if !store.used_here => {
+            used_store.ledger_names.intersection(&store.ledger_names).count()
+        }
         _ => 0,
     };
     let lines: Vec<String> = stores
@@ -115,8 +117,8 @@ mod tests {
         let found = find_stores(&clone.join(".epsilab"), &here, &clone);
         let check = to_check(&found);
         assert_eq!((found.len(), check.state), (2, CheckStatus::Note));
-        let own = format!("used here: {} (1 ledger)", clone.join(".epsilab").display());
-        assert!(check.summary.starts_with(&own), "{}", check.summary);
+        let used_here = format!("used here: {} (1 ledger)", clone.join(".epsilab").display());
+        assert!(check.summary.starts_with(&used_here), "{}", check.summary);
         assert!(check.summary.contains("(2 ledgers, 1 data set also in"), "{}", check.summary);
         assert!(check.advice.contains("EPSILAB_HOME"));
 

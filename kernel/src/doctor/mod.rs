@@ -145,17 +145,17 @@ fn table(checks: &[Check]) -> String {
 
 fn check_data() -> Check {
     let all = epsilab::data::available();
-    let (here, missing): (Vec<_>, Vec<_>) = all.iter().partition(|set| set.folder.is_some());
+    let (found, missing): (Vec<_>, Vec<_>) = all.iter().partition(|set| set.folder.is_some());
     let facts: Map<String, Value> =
         all.iter().map(|set| (set.subfolder.to_owned(), json!(set.folder))).collect();
     let names = |sets: &[&epsilab::data::DatasetAvailability]| {
         sets.iter().map(|set| set.name).collect::<Vec<_>>().join(", ")
     };
-    let (state, what) = match (here.is_empty(), missing.is_empty()) {
+    let (state, what) = match (found.is_empty(), missing.is_empty()) {
         (true, _) => (CheckStatus::Note, "no data files found".to_owned()),
-        (false, true) => (CheckStatus::Ok, names(&here)),
+        (false, true) => (CheckStatus::Ok, names(&found)),
         (false, false) => {
-            (CheckStatus::Ok, format!("{}; not found: {}", names(&here), names(&missing)))
+            (CheckStatus::Ok, format!("{}; not found: {}", names(&found), names(&missing)))
         }
     };
     let optional = "optional: book/src/how-to/data.md says where the files go";

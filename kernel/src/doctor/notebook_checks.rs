@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_toolchain_only_one_line_says_what_to_do() {
+    fn without_a_toolchain_other_checks_refer_to_it() {
         let mut status = status(Lab::OtherToolchain);
         status.toolchain = Err(error("Rust toolchain = none"));
         status.rust_src = false;

@@ -85,7 +85,7 @@ impl ExperimentArgs {
             let groups = self.groups(experiment, source)?;
             let (results, outcome) = Results::train(experiment, groups, &self.executor, source)?;
             all.push(match baseline {
-                Some(place) => results.with_baseline(place)?,
+                Some(index) => results.with_baseline(index)?,
                 None => results,
             });
             match outcome {
@@ -167,8 +167,8 @@ impl ExperimentArgs {
             print_costs(all);
         }
         // In full, since stderr is read by the owner of the data.
-        for (place, error) in all.iter().flat_map(Results::missing) {
-            eprintln!("not trained: {place}, {}", error.replace('\n', " "));
+        for (case, error) in all.iter().flat_map(Results::missing) {
+            eprintln!("not trained: {case}, {}", error.replace('\n', " "));
         }
         let any = rows.iter().any(|row| row.cell.runs > 0);
         Ok(if any { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -197,8 +197,8 @@ fn check_device(case: &Case) -> Result<()> {
 
 /// Prints tables and notes, and on stderr the cost of other recorded runs, which changes with them.
 fn print_words(all: &[Results<'_>], source: Source<'_>) -> Result<()> {
-    let words: Vec<String> = all.iter().map(|one| one.text(source)).collect();
-    stdout::print_line(&words.join("\n\n"))?;
+    let tables: Vec<String> = all.iter().map(|one| one.text(source)).collect();
+    stdout::print_line(&tables.join("\n\n"))?;
     print_costs(all);
     Ok(())
 }

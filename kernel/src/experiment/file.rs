@@ -183,8 +183,8 @@ pub fn checked_seeds(seeds: u64) -> Result<u64> {
 }
 
 impl Experiment {
-    fn from_entry(written: ExperimentEntry) -> std::result::Result<Self, String> {
-        let ExperimentEntry { name, title, seeds, options, paper, mut cases } = written;
+    fn from_entry(entry: ExperimentEntry) -> std::result::Result<Self, String> {
+        let ExperimentEntry { name, title, seeds, options, paper, mut cases } = entry;
         let of_all = match paper {
             Value::Null => PaperResults::default(),
             paper => PaperResults::from_json(paper).map_err(|why| format!("`{name}`: {why}"))?,
@@ -293,8 +293,9 @@ impl Experiment {
 
     /// Returns the options that distinguish a case from the others of its experiment, in words.
     pub fn label(&self, case: &Case) -> String {
-        let said = |name: &str| case.get(name).map(|value| format!("{name} {value}"));
-        let parts: Vec<String> = self.varied_options().into_iter().filter_map(said).collect();
+        let option_text = |name: &str| case.get(name).map(|value| format!("{name} {value}"));
+        let parts: Vec<String> =
+            self.varied_options().into_iter().filter_map(option_text).collect();
         parts.join(", ")
     }
 }

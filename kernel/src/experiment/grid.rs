@@ -109,7 +109,7 @@ impl Plan {
             let usual = if is_sparse { "dp-ssgd" } else { "dp-sgd" };
             options.insert("method".into(), usual.into());
         }
-        options.iter().try_for_each(|(name, value)| once(name, value))?;
+        options.iter().try_for_each(|(name, value)| check_distinct_values(name, value))?;
         let mut cases: Vec<Case> = Vec::new();
         for mut case in options::combinations(&options).map_err(|why| {
             refused(why).fix("give each option one value, or several separated by commas")
@@ -151,7 +151,7 @@ fn without_idle(case: &mut Options, all: &Options) {
 }
 
 /// Returns an error for a value that is named twice.
-fn once(name: &str, value: &Value) -> Result<()> {
+fn check_distinct_values(name: &str, value: &Value) -> Result<()> {
     let Value::Array(values) = value else { return Ok(()) };
     match values.iter().enumerate().find(|(i, value)| values[..*i].contains(value)) {
         None => Ok(()),

@@ -16,8 +16,8 @@ use crate::train::{TrainArgs, specs};
 pub type Options = Map<String, Value>;
 
 /// Options of `train` that do not belong to the description of a run.
-const EXCLUDED_OPTIONS: [&str; 7] =
-    ["plan", "save-plan", "preview", "population", "out", "json", "fresh"];
+const EXCLUDED_OPTIONS: [&str; 8] =
+    ["plan", "save-plan", "save-schema", "preview", "population", "out", "json", "fresh"];
 
 /// Options of data and model that do not change the cost of a run.
 const FREE: [&str; 9] = [
@@ -33,7 +33,11 @@ const FREE: [&str; 9] = [
 ];
 
 /// Options whose single value may contain commas.
-const WHOLE: [&str; 5] = ["learning-rates", "clips", "public", "label", "pretrained"];
+const WHOLE: [&str; 7] =
+    ["learning-rates", "clips", "public", "label", "separator", "schema", "pretrained"];
+
+/// Options of tables that a run may have several times, once for each column.
+const OF_COLUMNS: [&str; 4] = ["ignore", "category", "scale", "missing"];
 
 /// Maximum number of combinations of the lists of one group of cases.
 const MAX_CASES: usize = 10_000;
@@ -64,7 +68,7 @@ fn is_flag(name: &str) -> bool {
 
 /// Returns whether a run may have an option several times. A list in a list is one value of it.
 fn repeats(name: &str) -> bool {
-    spec(name).is_some_and(|spec| spec.repeats)
+    OF_COLUMNS.contains(&name) || spec(name).is_some_and(|spec| spec.repeats)
 }
 
 /// Returns whether an option does not change the cost of a run.
@@ -202,8 +206,8 @@ pub fn rank(name: &str) -> usize {
     const FIRST: [&str; 3] = ["data", "model", "method"];
     const LAST: [&str; 5] = ["clip", "epsilon", "noise-multiplier", "pre-prune", "drop"];
     match (FIRST.iter().position(|&n| n == name), LAST.iter().position(|&n| n == name)) {
-        (Some(place), _) => place,
-        (_, Some(place)) => FIRST.len() + 1 + place,
+        (Some(position), _) => position,
+        (_, Some(position)) => FIRST.len() + 1 + position,
         _ => FIRST.len(),
     }
 }
@@ -311,7 +315,7 @@ fn is_value(spec: &SettingSpec, text: &str) -> bool {
 /// # Errors
 /// Kind `Setting` if the options name no method, or one that does not exist.
 pub fn only_applicable(options: &mut Options) -> Result<()> {
-    let name = options.get("method").map(words).and_then(|words| words.into_iter().next());
+    let name = options.get("method").map(words).and_then(|values| values.into_iter().next());
     let method = options::find_method(&name.unwrap_or_default())?;
     let descriptor = method.descriptor();
     options.retain(|name, _| match spec(name) {
@@ -326,8 +330,8 @@ pub const OF_MASKS: [&str; 4] = ["mask", "pre-prune", "drop", "drop-rule"];
 
 /// Returns the error of `train` about these options, without the usage.
 pub fn refused(args: &[String], error: &clap::Error) -> Error {
-    let said = error.to_string();
-    let why = said.split("\n\nUsage:").next().unwrap_or_default();
+    let message = error.to_string();
+    let why = message.split("\n\nUsage:").next().unwrap_or_default();
     let why = why.split("\n\nFor more").next().unwrap_or_default();
     let why = why.trim_start_matches("error: ").split_whitespace();
     let why = why.collect::<Vec<_>>().join(" ");

@@ -102,10 +102,13 @@ pub fn show(
     };
     let mut previews: Vec<Vec<PreviewResult>> = Vec::new();
     for experiment in &costs {
-        let of = |case| population(case).and_then(|p| Preview::new(experiment, case, &p));
-        let of =
-            experiment.cases.iter().map(of).map(|preview| preview.map_err(|e| to_single_line(&e)));
-        previews.push(of.collect());
+        let preview_of = |case| population(case).and_then(|p| Preview::new(experiment, case, &p));
+        let case_previews = experiment
+            .cases
+            .iter()
+            .map(preview_of)
+            .map(|preview| preview.map_err(|e| to_single_line(&e)));
+        previews.push(case_previews.collect());
     }
     let tables = costs.iter().zip(&previews);
     let tables: Vec<Table> = tables.map(|(experiment, all)| table(experiment, all)).collect();

@@ -57,8 +57,8 @@ impl GridObserver for ToStderr {
         self.say(&format!("{}{stored}", progress.run_line(run)));
     }
 
-    fn on_note(&mut self, words: &str) {
-        self.say(words);
+    fn on_note(&mut self, text: &str) {
+        self.say(text);
     }
 
     fn on_warning(&mut self, error: &Error) {

@@ -73,7 +73,8 @@ impl<'a> Results<'a> {
             let group = match group {
                 Ok(group) => group,
                 Err((places, error)) => {
-                    all.errors.extend(places.into_iter().map(|place| (place, error.clone())));
+                    all.errors
+                        .extend(places.into_iter().map(|case_index| (case_index, error.clone())));
                     continue;
                 }
             };
@@ -97,23 +98,23 @@ impl<'a> Results<'a> {
     /// error.
     fn stored_after(&mut self, group: &Group, error: &Error) -> Option<GridResult> {
         let stored = group.stored().ok();
-        for (at, &place) in group.places.iter().enumerate() {
+        for (at, &case_index) in group.places.iter().enumerate() {
             let cell = stored.as_ref().and_then(|result| result.cells().get(at));
             if cell.is_none_or(|cell| cell.runs.is_empty()) {
-                self.errors.push((place, group.error(at, error)));
+                self.errors.push((case_index, group.error(at, error)));
             }
         }
         stored.filter(|result| result.runs() > 0)
     }
 
-    /// Returns the results with the differences to the case at index `place`, in the group that
-    /// has it.
+    /// Returns the results with the differences to the case at index `case_index`, in the group
+    /// that has it.
     ///
     /// # Errors
     /// As [`GridResult::with_baseline`].
-    pub fn with_baseline(mut self, place: usize) -> Result<Self> {
+    pub fn with_baseline(mut self, case_index: usize) -> Result<Self> {
         for group in &mut self.trained {
-            if let Some(at) = group.places.iter().position(|&known| known == place) {
+            if let Some(at) = group.places.iter().position(|&known| known == case_index) {
                 group.result = group.result.clone().with_baseline(at)?;
             }
         }
@@ -126,15 +127,16 @@ impl<'a> Results<'a> {
 
     /// Returns the errors of cases and of runs, each with its case.
     pub fn missing(&self) -> Vec<(String, String)> {
-        let place = |place: usize| self.experiment.place(&self.experiment.cases[place]);
-        let cases = self.errors.iter().map(|(at, error)| (place(*at), error.to_string()));
+        let location =
+            |case_index: usize| self.experiment.place(&self.experiment.cases[case_index]);
+        let cases = self.errors.iter().map(|(at, error)| (location(*at), error.to_string()));
         let cells = |trained: &GroupResult| {
             let cells = trained.places.clone().into_iter().zip(trained.result.cells().to_vec());
             cells.flat_map(|(at, cell)| cell.errors.into_iter().map(move |error| (at, error)))
         };
         let unknown = |(at, _): &(usize, String)| self.errors.iter().all(|(known, _)| known != at);
         let runs = self.trained.iter().flat_map(cells).filter(unknown);
-        cases.chain(runs.map(|(at, error)| (place(at), error))).collect()
+        cases.chain(runs.map(|(at, error)| (location(at), error))).collect()
     }
 
     /// Returns the name and the title of an experiment that has a name.
@@ -145,8 +147,8 @@ impl<'a> Results<'a> {
     /// Returns lines about the cases that have no row in a table.
     fn missing_cases(&self) -> Vec<String> {
         let line = |(at, error): &(usize, Error)| {
-            let place = self.experiment.place(&self.experiment.cases[*at]);
-            format!("Not trained: {place}, {}", redact_hashes(&to_single_line(error)))
+            let location = self.experiment.place(&self.experiment.cases[*at]);
+            format!("Not trained: {location}, {}", redact_hashes(&to_single_line(error)))
         };
         self.errors.iter().map(line).collect()
     }
@@ -176,7 +178,7 @@ impl GroupResult {
     /// Returns the result with columns for the paper's results of the same work.
     fn new(experiment: &Experiment, group: &Group, result: GridResult) -> Self {
         let examples = group.data.train().len();
-        let paper = |&place: &usize| experiment.cases[place].paper.on(examples);
+        let paper = |&case_index: &usize| experiment.cases[case_index].paper.on(examples);
         let papers: Vec<PaperResults> = group.places.iter().map(paper).collect();
         let is_timed = papers.iter().any(|paper| paper.seconds_per_epoch.is_some());
         let times = result.cells().iter().map(|cell| {
@@ -195,8 +197,8 @@ impl GroupResult {
             ("s per epoch", times.collect()),
             ("paper's s per epoch", numbers(|paper| paper.seconds_per_epoch)),
         ];
-        let said = columns.into_iter().filter(|(_, texts)| texts.iter().any(|t| !t.is_empty()));
-        let result = said.fold(result, |result, (name, texts)| result.with_column(name, texts));
+        let filled = columns.into_iter().filter(|(_, texts)| texts.iter().any(|t| !t.is_empty()));
+        let result = filled.fold(result, |result, (name, texts)| result.with_column(name, texts));
         Self { places: group.places.clone(), papers, result }
     }
 }
@@ -238,15 +240,15 @@ pub fn rows(all: &[Results<'_>], source: Source<'_>) -> Vec<Row> {
         }));
         for GroupResult { places, papers, result } in trained {
             let cells = result.cells().iter().zip(result.rows());
-            for ((place, paper), (cell, of_cell)) in places.iter().zip(papers).zip(cells) {
-                let row: &mut Row = &mut rows[first + place];
+            for ((case_index, paper), (cell, of_cell)) in places.iter().zip(papers).zip(cells) {
+                let row: &mut Row = &mut rows[first + case_index];
                 row.cell = of_cell;
                 row.seconds_per_epoch = cell.seconds_per_epoch().filter(|_| source.is_file());
                 row.paper = paper.clone();
             }
         }
-        for (place, error) in errors {
-            rows[first + place].cell.errors = vec![redact_hashes(&to_single_line(error))];
+        for (case_index, error) in errors {
+            rows[first + case_index].cell.errors = vec![redact_hashes(&to_single_line(error))];
         }
     }
     rows

@@ -82,11 +82,11 @@ pub enum Outcome {
 /// As [`Case::train_args`].
 pub fn groups(experiment: &Experiment, executor: &ExecutorArgs) -> Result<Vec<GroupOrError>> {
     let mut shared: Vec<(TrainArgs, Vec<usize>)> = Vec::new();
-    for (place, case) in experiment.cases.iter().enumerate() {
+    for (index, case) in experiment.cases.iter().enumerate() {
         let args = case.train_args()?;
         match shared.iter_mut().find(|(first, _)| first.has_start_of(&args)) {
-            Some((_, places)) => places.push(place),
-            None => shared.push((args, vec![place])),
+            Some((_, places)) => places.push(index),
+            None => shared.push((args, vec![index])),
         }
     }
     let mut read: Option<(DataArgs, Dataset)> = None;
@@ -100,7 +100,7 @@ pub fn groups(experiment: &Experiment, executor: &ExecutorArgs) -> Result<Vec<Gr
             read = Some((first.data.clone(), data.clone()));
             first.untrained(&data, Some(0))?;
             first.note_small_batch(&data);
-            let case = |&place: &usize| labelled(&experiment.cases[place], &labels, &data);
+            let case = |&index: &usize| labelled(&experiment.cases[index], &labels, &data);
             let cases = places.iter().map(case).collect::<Result<Vec<_>>>()?;
             let cases = grid::Experiment::new(cases).seeds(experiment.seeds);
             let cases = match executor.jobs()? {
@@ -155,7 +155,7 @@ impl Group {
             let grid = executor.cluster.on(&self.cases, checkpoints, jobs)?;
             let ended = executor.cluster.run(&grid, &self.data, &build)?;
             return Ok(match ended {
-                Ok(result) => Self::ended(result),
+                Ok(result) => Self::with_outcome(result),
                 Err(code) => (None, Outcome::Part(code)),
             });
         }
@@ -163,12 +163,13 @@ impl Group {
         let heading = format!("{}: {} on {}", self.cases, model.name(), self.data.name());
         let mut progress = ToStderr::new(heading);
         let result = self.cases.run_with_observer(&build, &self.data, &mut progress)?;
-        Ok(Self::ended(result))
+        Ok(Self::with_outcome(result))
     }
 
-    fn ended(result: GridResult) -> (Option<GridResult>, Outcome) {
-        let ended = if result.is_interrupted() { Outcome::Interrupted } else { Outcome::Finished };
-        (Some(result), ended)
+    fn with_outcome(result: GridResult) -> (Option<GridResult>, Outcome) {
+        let outcome =
+            if result.is_interrupted() { Outcome::Interrupted } else { Outcome::Finished };
+        (Some(result), outcome)
     }
 
     /// Returns the result of the runs that are stored.
@@ -182,10 +183,10 @@ impl Group {
         self.cases.stored(&|seed| self.build(seed), &self.data)
     }
 
-    /// Returns the error that prevents the training of the case at index `place`; `error` if none
+    /// Returns the error that prevents the training of the case at index `index`; `error` if none
     /// is found.
-    pub fn error(&self, place: usize, error: &Error) -> Error {
-        let found = self.cases.cases().get(place).map(|case| case.validate_for(&self.data));
+    pub fn error(&self, index: usize, error: &Error) -> Error {
+        let found = self.cases.cases().get(index).map(|case| case.validate_for(&self.data));
         found.and_then(Result::err).unwrap_or_else(|| error.clone())
     }
 
@@ -198,10 +199,10 @@ impl Group {
         self.cases.cases().iter().try_for_each(|case| case.validate_for(&self.data))
     }
 
-    /// Returns the error of an executor (`by`) that trains nothing here, for a start that must be
+    /// Returns the error of an `executor` that trains nothing here, for a start that must be
     /// trained first.
-    fn needs_start(&self, by: &str) -> Error {
-        let what = format!("{by} with a model that is first trained on public data");
+    fn needs_start(&self, executor: &str) -> Error {
+        let what = format!("{executor} with a model that is first trained on public data");
         Error::new(ErrorKind::Setting, what, "nothing is trained on the submitting machine").fix(
             "train the initial model with `train --out DIR` and name its file with --pretrained",
         )

@@ -179,57 +179,56 @@ impl SlurmArgs {
             if let Some(script) = &submitted.script {
                 stdout::print_line(script.trim_end())?;
             }
-            eprintln!("{} would be submitted; nothing was charged", runs(submitted.runs));
+            eprintln!("{} would be submitted; nothing was charged", count_runs(submitted.runs));
             return Ok(Err(ExitCode::SUCCESS));
         }
         match self.part {
-            None => watched(grid, data, build).map(Ok),
+            None => watch(grid, data, build).map(Ok),
             Some(ClusterAction::Submit) => {
-                told(&grid.submit(build, data)?);
+                print_submission(&grid.submit(build, data)?);
                 Ok(Err(ExitCode::SUCCESS))
             }
             Some(ClusterAction::Status) => {
                 let status = grid.status(build, data)?;
                 stdout::print_line(&format!("{status}\n\n{}", status.table().text().trim_end()))?;
-                failures(&status);
+                print_failures(&status);
                 Ok(Err(ExitCode::SUCCESS))
             }
             Some(ClusterAction::Collect) => grid.collect(build, data).map(Ok),
             Some(ClusterAction::Cancel) => {
                 let taken_back = grid.cancel(build, data)?;
-                eprintln!("cancelled; {} that had not started cost nothing", runs(taken_back));
+                eprintln!(
+                    "cancelled; {} that had not started cost nothing",
+                    count_runs(taken_back)
+                );
                 Ok(Err(ExitCode::SUCCESS))
             }
         }
     }
 }
 
-fn runs(n: usize) -> String {
+fn count_runs(n: usize) -> String {
     format!("{n} run{}", if n == 1 { "" } else { "s" })
 }
 
-fn told(submitted: &SubmissionSummary) {
-    let SubmissionSummary { runs: new, finished, waiting, jobs, .. } = submitted;
+fn print_submission(submitted: &SubmissionSummary) {
+    let SubmissionSummary { runs, finished, waiting, jobs, .. } = submitted;
     let jobs: Vec<String> = jobs.iter().map(u64::to_string).collect();
     let how = if jobs.is_empty() { String::new() } else { format!(" as job {}", jobs.join(", ")) };
     eprintln!(
         "submitted {}{how}; {finished} finished before, {waiting} waiting or running",
-        runs(*new)
+        count_runs(*runs)
     );
 }
 
-fn failures(status: &GridStatus) {
+fn print_failures(status: &GridStatus) {
     for (why, n) in status.errors() {
-        eprintln!("{} failed {}", runs(n), why.replace('\n', " "));
+        eprintln!("{} failed {}", count_runs(n), why.replace('\n', " "));
     }
 }
 
 /// Submits the runs, shows their progress, and collects the result.
-fn watched(
-    grid: &ClusterExperiment,
-    data: &Dataset,
-    build: &dyn ModelFactory,
-) -> Result<GridResult> {
+fn watch(grid: &ClusterExperiment, data: &Dataset, build: &dyn ModelFactory) -> Result<GridResult> {
     let mut shown = String::new();
     grid.run_with_observer(build, data, &mut |status| {
         let line = status.to_string();
@@ -239,7 +238,7 @@ fn watched(
             shown = line;
         }
         if status.is_over() {
-            failures(status);
+            print_failures(status);
         }
     })
 }

@@ -72,25 +72,25 @@ impl Perform for Pieces {
     }
 }
 
-fn apply_sgr(look: &mut Style, mut codes: impl Iterator<Item = u16>) {
+fn apply_sgr(style: &mut Style, mut codes: impl Iterator<Item = u16>) {
     while let Some(code) = codes.next() {
         match code {
-            0 => *look = Style::default(),
-            1 => look.bold = true,
-            2 => look.dim = true,
-            3 => look.italic = true,
-            4 => look.underline = true,
-            22 => (look.bold, look.dim) = (false, false),
-            23 => look.italic = false,
-            24 => look.underline = false,
-            30..=37 => look.foreground = Some((code - 30) as u8),
-            38 => look.foreground = parse_extended_colour(&mut codes),
-            39 => look.foreground = None,
-            40..=47 => look.background = Some((code - 40) as u8),
-            48 => look.background = parse_extended_colour(&mut codes),
-            49 => look.background = None,
-            90..=97 => look.foreground = Some((code - 90 + 8) as u8),
-            100..=107 => look.background = Some((code - 100 + 8) as u8),
+            0 => *style = Style::default(),
+            1 => style.bold = true,
+            2 => style.dim = true,
+            3 => style.italic = true,
+            4 => style.underline = true,
+            22 => (style.bold, style.dim) = (false, false),
+            23 => style.italic = false,
+            24 => style.underline = false,
+            30..=37 => style.foreground = Some((code - 30) as u8),
+            38 => style.foreground = parse_extended_colour(&mut codes),
+            39 => style.foreground = None,
+            40..=47 => style.background = Some((code - 40) as u8),
+            48 => style.background = parse_extended_colour(&mut codes),
+            49 => style.background = None,
+            90..=97 => style.foreground = Some((code - 90 + 8) as u8),
+            100..=107 => style.background = Some((code - 100 + 8) as u8),
             _ => {}
         }
     }
@@ -119,15 +119,15 @@ fn parse_extended_colour(codes: &mut impl Iterator<Item = u16>) -> Option<Colour
 }
 
 /// Returns the classes of a span in the style of the page.
-fn classes(look: Style) -> String {
+fn classes(text_style: Style) -> String {
     let style = |is_on: bool, class: &str| is_on.then(|| class.to_owned());
     let classes = [
-        look.foreground.map(|colour| format!("af{colour}")),
-        look.background.map(|colour| format!("ab{colour}")),
-        style(look.bold, "a-bold"),
-        style(look.dim, "a-dim"),
-        style(look.italic, "a-italic"),
-        style(look.underline, "a-underline"),
+        text_style.foreground.map(|colour| format!("af{colour}")),
+        text_style.background.map(|colour| format!("ab{colour}")),
+        style(text_style.bold, "a-bold"),
+        style(text_style.dim, "a-dim"),
+        style(text_style.italic, "a-italic"),
+        style(text_style.underline, "a-underline"),
     ];
     classes.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }

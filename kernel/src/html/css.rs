@@ -186,8 +186,8 @@ fn number_length(text: &str) -> Option<usize> {
     (known && ends).then_some(digits + unit)
 }
 
-fn span_length(text: &str, is: impl Fn(char) -> bool) -> usize {
-    text.find(|c| !is(c)).unwrap_or(text.len())
+fn span_length(text: &str, predicate: impl Fn(char) -> bool) -> usize {
+    text.find(|c| !predicate(c)).unwrap_or(text.len())
 }
 
 /// Returns whether the text of a quoted string has only letters, digits, spaces and `-_.,`.
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_looks_plain_passes() {
+    fn plain_styles_pass() {
         for style in [
             "color:red",
             "text-align:left;padding:3px 12px 3px 0;border:0",
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leaves_its_box() {
+    fn styles_that_leave_the_box_of_an_output_are_removed() {
         for hostile in [
             "position:fixed;top:0;left:0;right:0;bottom:0",
             "position:absolute",

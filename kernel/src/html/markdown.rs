@@ -24,7 +24,7 @@ pub struct PictureSource<'a> {
 }
 
 /// Renders a markdown cell as safe HTML.
-pub fn render(source: &str, place: &PictureSource<'_>) -> String {
+pub fn render(source: &str, pictures: &PictureSource<'_>) -> String {
     let mut events: Vec<Event<'_>> = Vec::new();
     let mut parser = parser(source);
     // Index of the event that begins the open heading, and the heading's text so far.
@@ -46,8 +46,9 @@ pub fn render(source: &str, place: &PictureSource<'_>) -> String {
             }
             Event::Start(Tag::Image { dest_url, title, .. }) => {
                 let alt = text_until(&mut parser, |end| matches!(end, TagEnd::Image));
-                events
-                    .push(Event::InlineHtml(render_picture(&dest_url, &title, &alt, place).into()));
+                events.push(Event::InlineHtml(
+                    render_picture(&dest_url, &title, &alt, pictures).into(),
+                ));
             }
             Event::Start(Tag::Heading { .. }) => {
                 heading = Some((events.len(), String::new()));
@@ -120,9 +121,9 @@ fn code_block(kind: &CodeBlockKind<'_>, code: &str) -> String {
 }
 
 /// Embeds a picture, or names it if it can't be embedded. The page loads nothing.
-fn render_picture(link: &str, title: &str, alt: &str, place: &PictureSource<'_>) -> String {
+fn render_picture(link: &str, title: &str, alt: &str, pictures: &PictureSource<'_>) -> String {
     let name = escape(if alt.is_empty() { link } else { alt });
-    match picture_data_url(link, place) {
+    match picture_data_url(link, pictures) {
         Some(data) => format!(
             "<img src=\"{}\" alt=\"{}\" title=\"{}\">",
             escape(&data),
@@ -136,9 +137,9 @@ fn render_picture(link: &str, title: &str, alt: &str, place: &PictureSource<'_>)
     }
 }
 
-fn picture_data_url(link: &str, place: &PictureSource<'_>) -> Option<String> {
+fn picture_data_url(link: &str, pictures: &PictureSource<'_>) -> Option<String> {
     if let Some(name) = link.strip_prefix("attachment:") {
-        let (kind, data) = place.attachments.get(name)?.as_object()?.iter().next()?;
+        let (kind, data) = pictures.attachments.get(name)?.as_object()?.iter().next()?;
         let data = crate::run::notebook::multiline_to_string(data);
         return Some(format!("data:{kind};base64,{}", data.replace(char::is_whitespace, "")));
     }
@@ -149,7 +150,7 @@ fn picture_data_url(link: &str, place: &PictureSource<'_>) -> Option<String> {
         return None;
     }
     let link = link.replace("%20", " ");
-    let path = place.folder.join(link);
+    let path = pictures.folder.join(link);
     let ending = path.extension()?.to_str()?.to_ascii_lowercase();
     let kind = match ending.as_str() {
         "jpg" => "jpeg",
@@ -199,10 +200,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         std::fs::write(folder.path().join("dot.png"), b"png").expect("written");
         let attachments = serde_json::json!({"a.png": {"image/png": "QUJD"}});
-        let place = PictureSource { folder: folder.path(), attachments: &attachments };
-        assert!(render("![dot](dot.png)", &place).contains("data:image/png;base64,cG5n"));
-        assert!(render("![a](attachment:a.png)", &place).contains("data:image/png;base64,QUJD"));
-        assert!(render("![no](gone.png)", &place).contains("[picture: no]"));
+        let pictures = PictureSource { folder: folder.path(), attachments: &attachments };
+        assert!(render("![dot](dot.png)", &pictures).contains("data:image/png;base64,cG5n"));
+        assert!(render("![a](attachment:a.png)", &pictures).contains("data:image/png;base64,QUJD"));
+        assert!(render("![no](gone.png)", &pictures).contains("[picture: no]"));
     }
 
     #[test]

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_read_is_shown_as_it_is_written() {
+    fn unreadable_formulas_are_shown_as_written() {
         for tex in ["{", "}", "^", "\\frac{1", "\\text{", "a}b", "\\sqrt", "\\unknown{x}", "<b>\\x"]
         {
             assert_eq!(render_inline(tex), format!("<code class=\"tex\">{}</code>", escape(tex)));

@@ -57,9 +57,9 @@ pub fn page_with(
     let (mut style, mut policy, mut scripts) =
         (STYLE.to_owned(), CONTENT_SECURITY_POLICY.to_owned(), String::new());
     if let Some(libraries) = libraries.filter(|_| is_interactive) {
-        let (html, ours) = interactive::scripts(libraries);
+        let (html, script_policy) = interactive::scripts(libraries);
         style.push_str(interactive::STYLE);
-        policy = format!("{CONTENT_SECURITY_POLICY}; {ours}");
+        policy = format!("{CONTENT_SECURITY_POLICY}; {script_policy}");
         scripts = html;
     }
     format!(
@@ -86,12 +86,15 @@ fn page_title(cells: &[Value]) -> Option<String> {
 
 fn render_cell(cell: &Value, number: usize, folder: &Path, interactive: bool) -> String {
     let source = multiline_to_string(&cell["source"]);
-    let place = PictureSource { folder, attachments: &cell["attachments"] };
+    let pictures = PictureSource { folder, attachments: &cell["attachments"] };
     match cell["cell_type"].as_str() {
         Some("markdown") => {
-            format!("<section class=\"prose\">\n{}</section>\n", markdown::render(&source, &place))
+            format!(
+                "<section class=\"prose\">\n{}</section>\n",
+                markdown::render(&source, &pictures)
+            )
         }
-        Some("code") => render_code_cell(cell, number, &place, interactive),
+        Some("code") => render_code_cell(cell, number, &pictures, interactive),
         _ if source.trim().is_empty() => String::new(),
         _ => format!("<section class=\"raw\"><pre>{}</pre></section>\n", escape(&source)),
     }
@@ -100,7 +103,7 @@ fn render_cell(cell: &Value, number: usize, folder: &Path, interactive: bool) ->
 fn render_code_cell(
     cell: &Value,
     number: usize,
-    place: &PictureSource<'_>,
+    pictures: &PictureSource<'_>,
     interactive: bool,
 ) -> String {
     let source = multiline_to_string(&cell["source"]);
@@ -113,7 +116,7 @@ fn render_code_cell(
     let shown: String = outputs
         .iter()
         .enumerate()
-        .map(|(i, o)| output::render(o, &format!("c{number}o{}", i + 1), place, interactive))
+        .map(|(i, o)| output::render(o, &format!("c{number}o{}", i + 1), pictures, interactive))
         .collect();
     let shown = if shown.is_empty() {
         String::new()
@@ -163,20 +166,20 @@ mod tests {
     }
 
     #[test]
-    fn scripts_are_on_the_page_only_if_they_are_asked_for_and_have_something_to_draw() {
+    fn scripts_are_on_the_page_only_if_requested_and_needed() {
         let libraries = Libraries::for_tests();
-        let of = |notebook: &Value, libraries| {
+        let script_count = |notebook: &Value, libraries| {
             page_with(libraries, notebook, "a.ipynb", Path::new(".")).matches("<script").count()
         };
         let mut notebook = sample();
-        assert_eq!(of(&notebook, Some(&libraries)), 0);
+        assert_eq!(script_count(&notebook, Some(&libraries)), 0);
         let data = json!({"text/plain": "a figure", "image/svg+xml": "<svg></svg>",
             interactive::VEGA_LITE: {"mark": "point", "data": {"values": [{"a": 1}]}}});
         let output = json!({"output_type": "display_data", "metadata": {}, "data": data});
         notebook["cells"][1]["outputs"] = json!([output.clone(), output]);
-        assert_eq!(of(&notebook, None), 0);
+        assert_eq!(script_count(&notebook, None), 0);
         // Two specifications, three libraries and the code that draws.
-        assert_eq!(of(&notebook, Some(&libraries)), 2 + 3 + 1);
+        assert_eq!(script_count(&notebook, Some(&libraries)), 2 + 3 + 1);
         let page = page_with(Some(&libraries), &notebook, "a.ipynb", Path::new("."));
         assert_eq!(page.matches("default-src 'none'; ").count(), 1);
         assert!(page.contains("; script-src 'sha512-") && !page.contains("unsafe-eval"));

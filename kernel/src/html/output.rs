@@ -24,7 +24,7 @@ const MIME_PREFERENCE: &[&str] = &[
 
 /// Renders one output. `id` is unique on the page. With `interactive`, an output that has a
 /// Vega-Lite specification carries it.
-pub fn render(output: &Value, id: &str, place: &PictureSource<'_>, interactive: bool) -> String {
+pub fn render(output: &Value, id: &str, pictures: &PictureSource<'_>, interactive: bool) -> String {
     match output["output_type"].as_str() {
         Some("stream") => {
             let class = if output["name"] == "stderr" { "stderr" } else { "stdout" };
@@ -33,7 +33,7 @@ pub fn render(output: &Value, id: &str, place: &PictureSource<'_>, interactive: 
         }
         Some("error") => render_error(output),
         Some("display_data" | "execute_result") => {
-            let still = render_mime_bundle(&output["data"], id, place);
+            let still = render_mime_bundle(&output["data"], id, pictures);
             let spec = output["data"].get(VEGA_LITE).filter(|_| interactive);
             spec.and_then(|spec| interactive::embed_figure(spec, &still)).unwrap_or(still)
         }
@@ -56,7 +56,7 @@ fn render_error(output: &Value) -> String {
     format!("<pre class=\"error\">{}</pre>\n", ansi::to_html(text.trim_end_matches('\n')))
 }
 
-fn render_mime_bundle(data: &Value, id: &str, place: &PictureSource<'_>) -> String {
+fn render_mime_bundle(data: &Value, id: &str, pictures: &PictureSource<'_>) -> String {
     let Some((kind, content)) = MIME_PREFERENCE
         .iter()
         .find_map(|kind| data.get(*kind).map(|content| (*kind, multiline_to_string(content))))
@@ -69,13 +69,13 @@ fn render_mime_bundle(data: &Value, id: &str, place: &PictureSource<'_>) -> Stri
             format!("<p class=\"aside\">[output of type {}]</p>\n", escape(&kinds.join(", ")))
         };
     };
-    let words = data.get("text/plain").map(multiline_to_string).unwrap_or_default();
+    let text = data.get("text/plain").map(multiline_to_string).unwrap_or_default();
     let prefix = format!("{id}-");
     let rich = |inner: &str| format!("<div class=\"rich\">{inner}</div>\n");
     match kind {
         "image/svg+xml" => format!(
             "<figure role=\"img\" aria-label=\"{}\">{}</figure>\n",
-            escape(words.trim()),
+            escape(text.trim()),
             sanitize(&content, &prefix)
         ),
         "image/png" | "image/jpeg" | "image/gif" => {
@@ -85,11 +85,11 @@ fn render_mime_bundle(data: &Value, id: &str, place: &PictureSource<'_>) -> Stri
                 .collect();
             format!(
                 "<figure><img src=\"data:{kind};base64,{data}\" alt=\"{}\"></figure>\n",
-                escape(words.trim())
+                escape(text.trim())
             )
         }
         "text/html" => rich(&sanitize(&content, &prefix)),
-        "text/markdown" => rich(&markdown::render(&content, place)),
+        "text/markdown" => rich(&markdown::render(&content, pictures)),
         "text/latex" => rich(&math::render_block(content.trim().trim_matches('$'))),
         _ if is_prose(&content) => {
             let paragraphs = content.lines().filter(|line| !line.trim().is_empty());
@@ -128,8 +128,8 @@ mod tests {
     use super::*;
 
     fn page(output: Value) -> String {
-        let place = PictureSource { folder: Path::new("."), attachments: &Value::Null };
-        render(&output, "o1", &place, false)
+        let pictures = PictureSource { folder: Path::new("."), attachments: &Value::Null };
+        render(&output, "o1", &pictures, false)
     }
 
     #[test]

@@ -102,12 +102,13 @@ fn for_library_item(error: &evcxr::CompilationError, message: &str, name: &str) 
             lab_names::import_path(name).map(|path| format!("the library has it: `use {path};`"))
         }
         "E0308" | "E0277" => {
-            let labels = error.spanned_messages().iter().map(|said| said.label.clone());
-            let mut said = labels.chain([message.to_owned()]);
-            said.find_map(|said| {
-                lab_names::type_mismatch_advice(&rustc_messages::rewrite_message(&said))
-            })
-            .map(str::to_owned)
+            let labels = error.spanned_messages().iter().map(|span| span.label.clone());
+            let mut texts = labels.chain([message.to_owned()]);
+            texts
+                .find_map(|text| {
+                    lab_names::type_mismatch_advice(&rustc_messages::rewrite_message(&text))
+                })
+                .map(str::to_owned)
         }
         "E0599" => lab_names::unknown_method_advice(message, name).map(str::to_owned),
         _ => None,
@@ -153,8 +154,8 @@ fn is_cell_return(error: &evcxr::CompilationError) -> bool {
 /// Returns whether the message is about a `Result`, as in ``no method named `len` found for enum
 /// `Result<…>` ``.
 fn is_method_on_result(message: &str) -> bool {
-    let of = message.rsplit("found for").next().unwrap_or(message);
-    ["`Result<", "`std::result::Result<"].iter().any(|name| of.contains(name))
+    let receiver = message.rsplit("found for").next().unwrap_or(message);
+    ["`Result<", "`std::result::Result<"].iter().any(|name| receiver.contains(name))
         || message.contains("on type `Result<")
 }
 
@@ -201,22 +202,22 @@ mod tests {
 
     #[test]
     fn variables_that_can_not_be_kept_are_explained() {
-        let said = explain_unkept_variable(
+        let text = explain_unkept_variable(
             "The variable `f` is a closure, which cannot be persisted.\nMore",
         );
-        assert!(said.starts_with("`f` is a closure") && said.contains("fn f(…)"), "{said}");
-        let said = explain_unkept_variable(
+        assert!(text.starts_with("`f` is a closure") && text.contains("fn f(…)"), "{text}");
+        let text = explain_unkept_variable(
             "The variable `x` has type `Map<'_>` which cannot be persisted.\n",
         );
-        assert!(said.contains("`Map<'_>`, which can't") && said.contains(".collect"), "{said}");
-        let said = explain_unkept_variable(
+        assert!(text.contains("`Map<'_>`, which can't") && text.contains(".collect"), "{text}");
+        let text = explain_unkept_variable(
             "Couldn't automatically determine type of variable `n`.\nPlease",
         );
-        assert!(said.contains("`let n: Type = …;`"), "{said}");
+        assert!(text.contains("`let n: Type = …;`"), "{text}");
         assert_eq!(explain_unkept_variable("anything else"), "anything else");
-        let said =
+        let text =
             rewrite_message("The variable `r` contains a reference with a non-static\nlifetime");
-        assert!(said.starts_with("`r` borrows"), "{said}");
+        assert!(text.starts_with("`r` borrows"), "{text}");
     }
 
     #[test]

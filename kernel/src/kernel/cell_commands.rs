@@ -100,7 +100,7 @@ pub fn parse_commands(
         }
         let Some(name) = command_name(text) else { break };
         last = Some(index);
-        if let Some((_, _, code)) = LAB_COMMANDS.iter().find(|(ours, ..)| *ours == name) {
+        if let Some((_, _, code)) = LAB_COMMANDS.iter().find(|(command, ..)| *command == name) {
             lines[index].clear();
             help |= name == ":help";
             time |= name == ":time";
@@ -124,11 +124,11 @@ pub fn parse_commands(
             lines.insert(last + 1, expanded)
         }
     }
-    let asked = ParsedCell { code: lines.join("\n"), help, time };
-    if time && asked.is_fully_handled() {
+    let parsed = ParsedCell { code: lines.join("\n"), help, time };
+    if time && parsed.is_fully_handled() {
         Err(CellFailure::new("CompileError", TIME_ALONE))
     } else {
-        Ok(asked)
+        Ok(parsed)
     }
 }
 
@@ -225,28 +225,25 @@ mod tests {
 
     #[test]
     fn commands_become_code_in_their_lines() {
-        let asked = read_code("// ledger\n:ledger\nlet a = 1;\n:runs");
-        assert_eq!(asked.code, "// ledger\nepsilab::lab::ledger()?.show();\nlet a = 1;\n:runs");
-        let asked = read_code(":ledger\n:dep a = \"1\"\n:device\nx()");
-        let lines: Vec<&str> = asked.code.lines().collect();
+        let cell = read_code("// ledger\n:ledger\nlet a = 1;\n:runs");
+        assert_eq!(cell.code, "// ledger\nepsilab::lab::ledger()?.show();\nlet a = 1;\n:runs");
+        let cell = read_code(":ledger\n:dep a = \"1\"\n:device\nx()");
+        let lines: Vec<&str> = cell.code.lines().collect();
         assert_eq!((lines[0], lines[1], lines[3]), ("", ":dep a = \"1\"", "x()"));
         assert!(lines[2].contains("ledger") && lines[2].contains("device"), "{}", lines[2]);
         // evcxr's own command stays last.
-        let asked = read_code(":ledger\n:show_deps");
-        assert_eq!(asked.code, "\n:show_deps\nepsilab::lab::ledger()?.show();");
+        let cell = read_code(":ledger\n:show_deps");
+        assert_eq!(cell.code, "\n:show_deps\nepsilab::lab::ledger()?.show();");
         let untouched = "let a = b\n    :c;\n::std::f();";
         assert_eq!(read_code(untouched).code, untouched);
     }
 
     #[test]
     fn help_and_times_leave_the_code_as_it_is() {
-        let asked = read_code(":help");
-        assert!(asked.help && asked.is_fully_handled());
-        let asked = read_code(":time\nwork();\n:help");
-        assert_eq!(
-            (asked.time, asked.help, asked.code.as_str()),
-            (true, false, "\nwork();\n:help")
-        );
+        let cell = read_code(":help");
+        assert!(cell.help && cell.is_fully_handled());
+        let cell = read_code(":time\nwork();\n:help");
+        assert_eq!((cell.time, cell.help, cell.code.as_str()), (true, false, "\nwork();\n:help"));
         assert_eq!(read_code(":time work();").code, "work();");
         assert_eq!(documentation_query(" ?Vec::push\n"), Some("Vec::push"));
         assert_eq!((documentation_query("x?"), documentation_query("?a\nb")), (None, None));
@@ -263,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_work_is_explained() {
+    fn misplaced_and_foreign_commands_are_explained() {
         let text = |code: &str| parse_commands(code, &[]).unwrap_err().traceback.join("\n");
         assert!(text(":time").contains("no code to measure") && text(":time\n").contains("below"));
         assert!(text("%%timeit\nf()").contains("`%%timeit` is a command of IPython"));
@@ -277,8 +274,8 @@ mod tests {
     #[test]
     fn variables_are_listed_with_types_and_sizes() {
         let variables = [("a".to_owned(), "u8".to_owned()), ("names".into(), "Vec<String>".into())];
-        let asked = parse_commands(":vars", &variables).unwrap();
-        assert!(asked.code.contains("{:<5}  {:<11}  {}") && asked.code.contains("SizeOf(&names)"));
+        let cell = parse_commands(":vars", &variables).unwrap();
+        assert!(cell.code.contains("{:<5}  {:<11}  {}") && cell.code.contains("SizeOf(&names)"));
         assert!(read_code(":vars").code.contains("no variables"));
     }
 }

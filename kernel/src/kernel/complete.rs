@@ -42,10 +42,10 @@ impl Question {
 }
 
 /// Returns the content of a `complete_reply`: the texts that may replace these code points.
-pub fn completed(matches: &[String], place: Range<usize>) -> Value {
+pub fn completed(matches: &[String], range: Range<usize>) -> Value {
     json!({
         "status": "ok", "matches": matches, "metadata": {},
-        "cursor_start": place.start, "cursor_end": place.end,
+        "cursor_start": range.start, "cursor_end": range.end,
     })
 }
 
@@ -71,8 +71,11 @@ pub fn complete(
     };
     let (start, end) =
         (byte_to_char(code, found.start_offset), byte_to_char(code, found.end_offset));
-    let place = CompletionContext::from_prefix(&code[..found.start_offset], |name| {
-        context.variables_and_types().find(|(of, _)| *of == name).map(|(_, kind)| kind.to_owned())
+    let completion = CompletionContext::from_prefix(&code[..found.start_offset], |name| {
+        context
+            .variables_and_types()
+            .find(|(variable, _)| *variable == name)
+            .map(|(_, kind)| kind.to_owned())
     });
     let mut seen = HashSet::new();
     let mut offered: Vec<_> = found
@@ -80,7 +83,7 @@ pub fn complete(
         .into_iter()
         .filter_map(|item| {
             let text = strip_arguments(&item.code).to_owned();
-            let rank = place.rank(visibility, item.kind, &text)?;
+            let rank = completion.rank(visibility, item.kind, &text)?;
             let entry = json!({
                 "text": text, "type": item.kind, "signature": item.label,
                 "start": start, "end": end,

@@ -20,7 +20,7 @@ const RUNTIME_MESSAGES: [&str; 6] = [
 
 /// Returns `true` for a line that Rust's runtime printed.
 pub fn is_runtime_message(line: &str) -> bool {
-    RUNTIME_MESSAGES.iter().any(|of| line.contains(of))
+    RUNTIME_MESSAGES.iter().any(|message| line.contains(message))
 }
 
 /// Returns the failure of a cell whose process ended. `how` is the message of evcxr.
@@ -37,9 +37,9 @@ pub fn crash_failure(how: &str, end: &CellEnd) -> CellFailure {
         )
     };
     let mut failure = CellFailure::new("Crash", &text);
-    let own =
+    let own_lines =
         end.failure_text.iter().filter(|line| !is_runtime_message(line) && !line.trim().is_empty());
-    failure.traceback.extend(own.cloned().map(panics::strip_generated_locations));
+    failure.traceback.extend(own_lines.cloned().map(panics::strip_generated_locations));
     failure
 }
 
@@ -63,7 +63,7 @@ pub fn describe_loss(lost: &[String]) -> Vec<String> {
 /// Describes the cause of the end of the process from its status, `exit status: 3` or `signal: 6
 /// (SIGABRT) (core dumped)`, and the last lines on standard error.
 fn describe_cause(status: &str, lines: &[String]) -> String {
-    let has_line = |words: &str| lines.iter().any(|line| line.contains(words));
+    let has_line = |phrase: &str| lines.iter().any(|line| line.contains(phrase));
     if has_line(RUNTIME_MESSAGES[0]) {
         return "the cell overflowed its stack, most likely by infinite recursion".into();
     }
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn every_exit_status_has_a_readable_line() {
-        for (how, said, expected) in [
+        for (how, last_line, expected) in [
             (
                 "signal: 6 (SIGABRT)",
                 "thread 'main' has overflowed its stack",
@@ -107,8 +107,11 @@ mod tests {
             ("exit status: 3", "", "exit(3)"),
             ("signal: 15 (SIGTERM)", "", "signal: 15 (SIGTERM)"),
         ] {
-            let end =
-                CellEnd { started: true, last_lines: vec![said.to_owned()], ..CellEnd::default() };
+            let end = CellEnd {
+                started: true,
+                last_lines: vec![last_line.to_owned()],
+                ..CellEnd::default()
+            };
             let failure = crash_failure(&format!("{STATUS}{how}"), &end);
             assert!(failure.value.contains(expected), "{how}: {}", failure.value);
             assert!(failure.value.ends_with("all variables are lost"), "{}", failure.value);
@@ -124,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_and_kept_is_named() {
+    fn lost_and_kept_variables_are_named() {
         let lines = describe_loss(&["data".into(), "run".into()]);
         assert!(lines[0].starts_with("Lost: `data`, `run`.") && lines[1].contains("ledgers"));
         assert_eq!(describe_loss(&[]).len(), 1);
@@ -132,9 +135,9 @@ mod tests {
 
     #[test]
     fn only_lines_of_the_cell_are_repeated() {
-        let said =
+        let printed =
             ["", "why", "thread 'main' (7) has overflowed its stack", "fatal runtime error: x"];
-        let text = said.iter().map(|line| (*line).to_owned()).collect();
+        let text = printed.iter().map(|line| (*line).to_owned()).collect();
         let end = CellEnd { started: true, failure_text: text, ..CellEnd::default() };
         let failure = crash_failure(&format!("{STATUS}signal: 6 (SIGABRT)"), &end);
         assert_eq!((failure.traceback.len(), failure.traceback[1].as_str()), (2, "why"));

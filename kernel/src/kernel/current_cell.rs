@@ -68,17 +68,15 @@ impl CurrentCell {
     /// sees the steps of the start until the kernel can run it.
     pub fn enqueue(&self, message: &Arc<JupyterMessage>) {
         let mut state = self.state.lock();
-        let CellState { request: cell, startup: Some(start), waiting_request: waiting, .. } =
-            &mut *state
-        else {
+        let CellState { request, startup: Some(start), waiting_request, .. } = &mut *state else {
             return;
         };
         if !std::mem::replace(&mut start.is_shown, true) {
-            *cell = Some(message.clone());
-            *waiting = Some(message.clone());
-            let said = format!("{STARTUP_NOTICE}{}", start.buffered);
+            *request = Some(message.clone());
+            *waiting_request = Some(message.clone());
+            let notice = format!("{STARTUP_NOTICE}{}", start.buffered);
             self.wire.publish_status(Some(message), "busy");
-            self.wire.publish(Some(message), "stream", stream_content("stderr", &said));
+            self.wire.publish(Some(message), "stream", stream_content("stderr", &notice));
         }
     }
 
@@ -93,10 +91,9 @@ impl CurrentCell {
 
     /// Shows a step of the start as one line, or collects it until a cell waits.
     pub fn report_startup(&self, line: &str) {
-        if let Some(StartupMessages { buffered: said, is_shown: false }) =
-            &mut self.state.lock().startup
+        if let Some(StartupMessages { buffered, is_shown: false }) = &mut self.state.lock().startup
         {
-            said.push_str(&format!("{line}\n"));
+            buffered.push_str(&format!("{line}\n"));
             return;
         }
         let bar = std::mem::take(&mut self.state.lock().has_bar);

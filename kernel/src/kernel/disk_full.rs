@@ -9,7 +9,7 @@ pub const STARTUP_CONSEQUENCE: &str = "cells can't be compiled";
 
 /// Returns whether a text of a compiler or of evcxr reports a full disk.
 pub fn is_disk_full_message(text: &str) -> bool {
-    ["No space left on device", "Disk quota exceeded"].iter().any(|said| text.contains(said))
+    ["No space left on device", "Disk quota exceeded"].iter().any(|phrase| text.contains(phrase))
 }
 
 /// Returns whether a cell did not compile because the disk is full. Errors with a place in the
@@ -45,15 +45,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_is_said_with_its_folder_and_what_to_do() {
-        let of = |text: &str| is_disk_full_error(&evcxr::Error::Message(text.into()));
+    fn a_full_disk_is_reported_with_its_folder_and_advice() {
+        let is_disk_full = |text: &str| is_disk_full_error(&evcxr::Error::Message(text.into()));
         let cargo = "Error writing '\"/tmp/x/Cargo.toml\"': No space left on device (os error 28)";
-        assert!(of(cargo) && !of("expected `;`"));
+        assert!(is_disk_full(cargo) && !is_disk_full("expected `;`"));
         // What a crashed cell printed is about another disk.
         let crash = evcxr::Error::SubprocessTerminated("No space left on device".into());
         assert!(!is_disk_full_error(&crash));
-        let said = disk_full_message(CELL_CONSEQUENCE);
-        assert!(said.contains("is full: the cell did not run, and variables are kept"), "{said}");
-        assert!(said.contains("what to do: free some MB there, or set TMPDIR"), "{said}");
+        let message = disk_full_message(CELL_CONSEQUENCE);
+        assert!(
+            message.contains("is full: the cell did not run, and variables are kept"),
+            "{message}"
+        );
+        assert!(message.contains("what to do: free some MB there, or set TMPDIR"), "{message}");
     }
 }

@@ -105,10 +105,10 @@ impl Kernel {
             }
             Ok(Request::Complete(cursor)) => return self.ask(message, Question::Complete, cursor),
             Ok(Request::Inspect(cursor)) => return self.ask(message, Question::Inspect, cursor),
-            Ok(Request::IsComplete(asked)) => {
-                let answer = is_complete::check_completeness(&asked.code);
-                let indent = if answer == Completeness::Incomplete { "    " } else { "" };
-                ("is_complete_reply", json!({ "status": answer, "indent": indent }))
+            Ok(Request::IsComplete(request)) => {
+                let completeness = is_complete::check_completeness(&request.code);
+                let indent = if completeness == Completeness::Incomplete { "    " } else { "" };
+                ("is_complete_reply", json!({ "status": completeness, "indent": indent }))
             }
             Ok(Request::History(query)) => {
                 let history = self.context.history.query(&query);
@@ -117,8 +117,8 @@ impl Kernel {
             Ok(Request::CommInfo) => ("comm_info_reply", json!({ "status": "ok", "comms": {} })),
             Ok(Request::KernelInfo) => ("kernel_info_reply", kernel_info()),
             // Old clients send the shutdown request on this socket.
-            Ok(Request::Shutdown(asked)) => {
-                self.reply_to_shutdown(Channel::Shell, &message, asked.restart).await;
+            Ok(Request::Shutdown(request)) => {
+                self.reply_to_shutdown(Channel::Shell, &message, request.restart).await;
                 return true;
             }
             other => {
@@ -152,8 +152,8 @@ impl Kernel {
                 let ok = json!({ "status": "ok" });
                 self.reply(Channel::Control, &message, "interrupt_reply", ok);
             }
-            Ok(Request::Shutdown(asked)) => {
-                self.reply_to_shutdown(Channel::Control, &message, asked.restart).await;
+            Ok(Request::Shutdown(request)) => {
+                self.reply_to_shutdown(Channel::Control, &message, request.restart).await;
                 return true;
             }
             other => self.reply_unsupported(Channel::Control, &message, other),
@@ -179,9 +179,9 @@ impl Kernel {
             Ok(_) => {}
             Err(why) => {
                 eprintln!("epsilab kernel: the {kind} can't be read: {why}");
-                if let Some(asked) = kind.strip_suffix("_request") {
+                if let Some(name) = kind.strip_suffix("_request") {
                     let content = unreadable_request(kind, &why);
-                    self.context.sender.reply(channel, message, &format!("{asked}_reply"), content);
+                    self.context.sender.reply(channel, message, &format!("{name}_reply"), content);
                 }
             }
         }

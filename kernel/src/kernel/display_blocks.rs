@@ -236,16 +236,16 @@ mod tests {
         content.push_text("CONTENT text/html\n\n");
         content.push_marker(Marker::TextEnd);
         let (shown, text) = content.finish();
-        let said = "a\nEVCXR_END_CONTENT\nEVCXR_BEGIN_CONTENT text/html\n";
-        assert_eq!((kinds(&shown), text.as_str()), (vec![("text/plain", said)], ""));
+        let block_text = "a\nEVCXR_END_CONTENT\nEVCXR_BEGIN_CONTENT text/html\n";
+        assert_eq!((kinds(&shown), text.as_str()), (vec![("text/plain", block_text)], ""));
     }
 
     #[test]
     fn blocks_may_arrive_in_any_parts() {
-        let said = format!("EVCXR EVCXR_BEGIN{}", block_of("image/svg+xml", "<svg>ä</svg>"));
+        let input = format!("EVCXR EVCXR_BEGIN{}", block_of("image/svg+xml", "<svg>ä</svg>"));
         let mut content = DisplayParser::default();
         let mut text = String::new();
-        for c in said.chars() {
+        for c in input.chars() {
             text += &content.push_text(&c.to_string());
         }
         text += &content.push_marker(Marker::Displayed);

@@ -188,17 +188,17 @@ impl EvcxrEngine {
         if let Some(failure) = reject_unsupported_code(code) {
             return Err(failure.into());
         }
-        let own = |(name, kind): (&str, &str)| (name.to_owned(), kind.to_owned());
-        let mut variables: Vec<_> = self.evcxr.variables_and_types().map(own).collect();
+        let to_owned_pair = |(name, kind): (&str, &str)| (name.to_owned(), kind.to_owned());
+        let mut variables: Vec<_> = self.evcxr.variables_and_types().map(to_owned_pair).collect();
         variables.sort();
-        let asked = cell_commands::parse_commands(code, &variables)?;
-        if asked.help {
+        let parsed = cell_commands::parse_commands(code, &variables)?;
+        if parsed.help {
             context.current.print("stdout", &cell_commands::help_text());
         }
-        if asked.is_fully_handled() {
+        if parsed.is_fully_handled() {
             return Ok(Map::new());
         }
-        let code = asked.code.as_str();
+        let code = parsed.code.as_str();
         if [":fmt", ":types"]
             .iter()
             .any(|command| code.lines().any(|l| l.trim().starts_with(command)))
@@ -224,7 +224,7 @@ impl EvcxrEngine {
         }
         let Ok(result) = result else { return Err(None) };
         if let Ok(outputs) = &result
-            && asked.time
+            && parsed.time
         {
             context.current.print("stdout", &timing_text(outputs));
         }
@@ -391,8 +391,8 @@ const INTERRUPTED_AT_INPUT: &str = "the cell was stopped while it waited for inp
 /// Formats the duration of a cell: of everything before it ran, and of the run.
 fn timing_text(outputs: &EvalOutputs) -> String {
     let seconds = |runs: bool| -> f64 {
-        let of = outputs.phases.iter().filter(|phase| (phase.name == "Execution") == runs);
-        of.map(|phase| phase.duration.as_secs_f64()).sum()
+        let phases = outputs.phases.iter().filter(|phase| (phase.name == "Execution") == runs);
+        phases.map(|phase| phase.duration.as_secs_f64()).sum()
     };
     format!("compiled in {:.2} s, ran in {:.3} s\n", seconds(false), seconds(true))
 }

@@ -34,10 +34,10 @@ pub fn stored_variable(line: &str) -> Option<&str> {
 /// Returns the place where a cell defines a variable.
 fn find_definition(name: &str, code: &str) -> Option<LineSpan> {
     ["let ", "let mut "].iter().find_map(|start| {
-        let words = format!("{start}{name}");
+        let definition = format!("{start}{name}");
         let (line, at) = code.lines().enumerate().find_map(|(line, text)| {
-            let at = text.find(&words)?;
-            let rest = text[at + words.len()..].chars().next();
+            let at = text.find(&definition)?;
+            let rest = text[at + definition.len()..].chars().next();
             (!rest.is_some_and(|c| c.is_alphanumeric() || c == '_')).then_some((line, at))
         })?;
         let text = code.lines().nth(line)?;

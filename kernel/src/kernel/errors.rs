@@ -41,7 +41,7 @@ impl CellFailure {
     /// generated, and execution count and code of `cells`, the newest first.
     pub fn from_panic(text: &[String], source: &str, cells: &[(u64, String)]) -> Self {
         let mut value = None;
-        let mut place = None;
+        let mut cell_line = None;
         let mut rest = Vec::new();
         let mut lines = text.iter().peekable();
         while let Some(line) = lines.next() {
@@ -55,7 +55,7 @@ impl CellFailure {
                 continue;
             }
             value = lines.peek().map(|line| (*line).clone()).or(value);
-            place = panics::locate(line, source, cells).or(place);
+            cell_line = panics::locate(line, source, cells).or(cell_line);
             // Places in the generated file and in the standard library mean nothing to the user.
             if let Some(at) = line.split(" panicked at ").nth(1)
                 && !at.starts_with("src/lib.rs")
@@ -66,7 +66,7 @@ impl CellFailure {
         }
         let value = value.unwrap_or_else(|| "the cell panicked".into());
         let mut traceback = vec![format!("Panic: {value}")];
-        traceback.extend(place.iter().flat_map(render_panic_line));
+        traceback.extend(cell_line.iter().flat_map(render_panic_line));
         rest.retain(|line| *line != value);
         while rest.last().is_some_and(|line| line.trim().is_empty()) {
             rest.pop();
@@ -148,10 +148,10 @@ pub struct CellSource<'a> {
 }
 
 /// Returns the line of a panic, with a marker below it.
-fn render_panic_line(place: &CellLine) -> Vec<String> {
-    let mut lines = vec![format!(" --> cell {}, line {}", place.cell, place.line)];
-    let before = place.column.saturating_sub(1);
-    lines.extend(marked(place.line, place.text.trim_end(), before, before + 1));
+fn render_panic_line(location: &CellLine) -> Vec<String> {
+    let mut lines = vec![format!(" --> cell {}, line {}", location.cell, location.line)];
+    let before = location.column.saturating_sub(1);
+    lines.extend(marked(location.line, location.text.trim_end(), before, before + 1));
     lines
 }
 
@@ -176,12 +176,15 @@ fn from_compile_errors(errors: &[CompilationError], source: &CellSource<'_>) -> 
     if let Some(name) = serious.iter().find_map(|error| type_without_debug(error)) {
         let text = format!("the value can't be shown: `{name}` has no `Debug` form");
         let help = "put `#[derive(Debug)]` above its definition, or end the cell with `;`";
-        return in_our_words(text, vec![format!("  = help: {help}")]);
+        return rewritten_failure(text, vec![format!("  = help: {help}")]);
     }
     if serious.iter().any(|error| error.message().contains("delimiter"))
         && let Some((bracket, part)) = error_location::find_unclosed_bracket(source.code)
     {
-        return in_our_words(format!("`{bracket}` is never closed"), render_span(source, &part));
+        return rewritten_failure(
+            format!("`{bracket}` is never closed"),
+            render_span(source, &part),
+        );
     }
     if let Some(failure) = misplaced_command_failure(&serious, source) {
         return failure;
@@ -217,11 +220,14 @@ fn misplaced_command_failure(
         Some((line, cell_commands::misplaced_command(source.code.lines().nth(above)?)?))
     })?;
     let text = format!("commands stand before the code: move `{name}` to the top of the cell");
-    Some(in_our_words(text, render_span(source, &LineSpan { line, from: 1, to: name.len() + 1 })))
+    Some(rewritten_failure(
+        text,
+        render_span(source, &LineSpan { line, from: 1, to: name.len() + 1 }),
+    ))
 }
 
 /// Creates a failure with our text in place of the compiler's, and the lines `below` it.
-fn in_our_words(text: String, below: Vec<String>) -> CellFailure {
+fn rewritten_failure(text: String, below: Vec<String>) -> CellFailure {
     let traceback = [vec![format!("error: {text}")], below].concat();
     CellFailure { name: "CompileError", value: text, traceback }
 }
@@ -238,8 +244,8 @@ fn type_without_debug(error: &CompilationError) -> Option<String> {
 fn render_error(error: &CompilationError, source: &CellSource<'_>, into: &mut Vec<String>) {
     let CellSource { code, count, .. } = *source;
     let number = error.code().map(|code| format!("[{code}]")).unwrap_or_default();
-    let said = rustc_messages::error_title(error);
-    into.push(format!("{}{number}: {said}", error.level()));
+    let title = rustc_messages::error_title(error);
+    into.push(format!("{}{number}: {title}", error.level()));
     let mut messages: Vec<_> = error.spanned_messages().iter().collect();
     messages.sort_by_key(|message| !message.is_primary);
     let advice = advice::for_error(error, source);
@@ -288,8 +294,8 @@ fn render_error(error: &CompilationError, source: &CellSource<'_>, into: &mut Ve
 
 /// Returns the line of a part, with a marker below it.
 fn render_span(source: &CellSource<'_>, part: &LineSpan) -> Vec<String> {
-    let place = format!(" --> cell {}, line {}", source.count, part.line);
-    [vec![place], underline(source.code, part.line, part.from, part.line, part.to)].concat()
+    let location = format!(" --> cell {}, line {}", source.count, part.line);
+    [vec![location], underline(source.code, part.line, part.from, part.line, part.to)].concat()
 }
 
 fn underline(code: &str, line: usize, from: usize, last: usize, to: usize) -> Vec<String> {
@@ -311,7 +317,7 @@ mod tests {
     #[test]
     fn a_failed_compiler_or_a_full_disk_is_not_shown_as_a_dump() {
         let variables = VariableTracker::default();
-        let of = |text: &str| {
+        let failure_from = |text: &str| {
             let source = CellSource { code: "", count: 1, variables: &variables };
             CellFailure::from_evcxr(
                 &evcxr::Error::Message(text.into()),
@@ -322,19 +328,20 @@ mod tests {
         let dump = "Compilation failed, but no parsable errors were found. STDERR:\n\
                     error: could not compile `ctx` (lib)\n\nCaused by:\n  process didn't exit \
                     successfully: `rustc --crate-name ctx` (signal: 9)\nSTDOUT:{\"reason\":1}\n";
-        let failure = of(dump);
+        let failure = failure_from(dump);
         assert_eq!(
             failure.traceback.last().map(String::as_str),
             Some("error: could not compile `ctx` (lib)")
         );
-        let full = of(&dump.replace("signal: 9", "No space left on device (os error 28)"));
+        let full =
+            failure_from(&dump.replace("signal: 9", "No space left on device (os error 28)"));
         assert!(full.value.contains("is full: the cell did not run"), "{full:?}");
         assert_eq!(full.traceback.len(), 2, "{full:?}");
         let start =
             CellFailure::from_startup("Error writing 'x': No space left on device (os error 28)");
         assert!(start.value.contains("is full: cells can't be compiled"), "{start:?}");
         assert!(!CellFailure::from_startup(dump).traceback.join("\n").contains("crate-name"));
-        assert_eq!(of("plain").value, "plain");
+        assert_eq!(failure_from("plain").value, "plain");
     }
 
     #[test]

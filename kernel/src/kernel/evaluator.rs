@@ -107,9 +107,9 @@ impl EvaluatorThread {
             }
             EvalTask::Ask { message, question, cursor } => {
                 let engine = self.engine.as_mut().ok();
-                let answer = engine
+                let reply = engine
                     .and_then(|engine| engine.answer(question, &cursor.code, cursor.position()));
-                let content = answer.unwrap_or_else(|| question.no_answer(&cursor));
+                let content = reply.unwrap_or_else(|| question.no_answer(&cursor));
                 wire.reply(Channel::Shell, &message, question.reply(), content);
                 wire.publish_status(Some(&message), "idle");
             }
@@ -161,20 +161,20 @@ impl EvaluatorThread {
             self.aborted = self.queue.try_iter().collect();
         }
         let content = match &result {
-            Ok(EvaluationResult { data: shown, pager: pages }) => {
+            Ok(EvaluationResult { data, pager }) => {
                 let values = self.values(&request.user_expressions);
-                if !shown.is_empty() {
+                if !data.is_empty() {
                     current.publish(
                         "execute_result",
-                        json!({ "execution_count": count, "data": shown,
+                        json!({ "execution_count": count, "data": data,
                             "metadata": { "epsilab": { "coverage": "unmarked" } } }),
                     );
-                    if stored && let Some(text) = shown.get("text/plain").and_then(Value::as_str) {
+                    if stored && let Some(text) = data.get("text/plain").and_then(Value::as_str) {
                         history.set_output(count, text);
                     }
                 }
                 let page = |data| json!({ "source": "page", "data": data, "start": 0 });
-                let payload: Vec<Value> = pages.iter().map(page).collect();
+                let payload: Vec<Value> = pager.iter().map(page).collect();
                 json!({
                     "status": "ok", "execution_count": count,
                     "user_expressions": values, "payload": payload,

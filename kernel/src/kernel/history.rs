@@ -89,9 +89,9 @@ fn range<'a>(cells: &'a [HistoryEntry], query: &HistoryQuery) -> Vec<&'a History
         return Vec::new();
     }
     let next = cells.last().map_or(1, |cell| cell.line.cast_signed() + 1);
-    let place = |at: i64| if at < 0 { at.saturating_add(next) } else { at };
-    let stop = query.stop.map_or(next, place);
-    let lines = place(query.start)..stop;
+    let position = |at: i64| if at < 0 { at.saturating_add(next) } else { at };
+    let stop = query.stop.map_or(next, position);
+    let lines = position(query.start)..stop;
     cells.iter().filter(|cell| lines.contains(&cell.line.cast_signed())).collect()
 }
 

@@ -99,8 +99,8 @@ impl InputRequests {
             state.failure = Some(InputFailure::Unsupported);
             return None;
         }
-        let (answer, answered) = channel();
-        state.reply_sender = Some(answer);
+        let (reply_sender, answered) = channel();
+        state.reply_sender = Some(reply_sender);
         self.current.ask_for_input();
         Some(answered)
     }

@@ -146,8 +146,8 @@ mod tests {
         let expected = "<pre><code>pub struct A {\n    pub b: u8,\n    /* private fields */\n}\n\
                         </code></pre>";
         assert_eq!(without_private_fields(html).join("\n"), expected);
-        let own = "struct A {\n    a: u8,\n}";
-        assert_eq!(without_private_fields(own).join("\n"), own);
+        let public = "struct A {\n    a: u8,\n}";
+        assert_eq!(without_private_fields(public).join("\n"), public);
     }
 
     #[test]

@@ -117,8 +117,8 @@ impl InterruptController {
             }
             return;
         }
-        let (this, cell) = (self.clone(), state.cell_number);
-        std::thread::spawn(move || this.stop_until_ended(cell));
+        let (handle, cell) = (self.clone(), state.cell_number);
+        std::thread::spawn(move || handle.stop_until_ended(cell));
     }
 
     /// Makes a running cell that can't go on stop at its next loop, as an interrupt does. The cell
@@ -134,7 +134,7 @@ impl InterruptController {
     /// process (repeatedly, since training may not have installed its handler yet).
     fn stop_until_ended(&self, cell: u64) {
         let mut stalled = Instant::now() + STALL_TIMEOUT;
-        let (mut runs_since, mut told) = (None, false);
+        let (mut runs_since, mut is_noted) = (None, false);
         loop {
             let mut state = self.state.lock();
             // After a kill, evcxr restarts the process within the same cell.
@@ -146,7 +146,7 @@ impl InterruptController {
                 let since: Instant = *runs_since.get_or_insert_with(Instant::now);
                 state.signal(libc::SIGINT);
                 stalled = Instant::now() + STALL_TIMEOUT;
-                if since.elapsed() > NOTICE_DELAY && !std::mem::replace(&mut told, true) {
+                if since.elapsed() > NOTICE_DELAY && !std::mem::replace(&mut is_noted, true) {
                     notice = state.cell_output.clone();
                 }
             } else if kill_compilers(state.process_id()) {
@@ -195,8 +195,8 @@ impl InterruptState {
 /// Kills all descendants of this process except the cell process and its descendants, and returns
 /// whether there were any.
 fn kill_compilers(keep: Option<i32>) -> bool {
-    let own = std::process::id().cast_signed();
-    let found = descendants(&process_parents(), own, keep);
+    let own_id = std::process::id().cast_signed();
+    let found = descendants(&process_parents(), own_id, keep);
     for id in &found {
         // SAFETY: a signal to a descendant of this process.
         unsafe { libc::kill(*id, libc::SIGKILL) };
@@ -222,7 +222,7 @@ fn descendants(parents: &HashMap<i32, i32>, root: i32, keep: Option<i32>) -> Vec
     let mut seen: HashSet<i32> = keep.into_iter().chain([root]).collect();
     let mut open = vec![root];
     while let Some(parent) = open.pop() {
-        for (id, _) in parents.iter().filter(|(_, of)| **of == parent) {
+        for (id, _) in parents.iter().filter(|(_, parent_id)| **parent_id == parent) {
             if seen.insert(*id) {
                 found.push(*id);
                 open.push(*id);

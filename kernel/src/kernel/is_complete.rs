@@ -27,8 +27,10 @@ pub fn check_completeness(code: &str) -> Completeness {
     let tokens = LexedStr::new(Edition::Edition2024, code);
     let Some(open) = open_brackets(&tokens) else { return Completeness::Invalid };
     let is_code = |token: &usize| !matches!(tokens.kind(*token), WHITESPACE | COMMENT);
-    let mut words = (0..tokens.len()).rev().filter(is_code).map(|token| tokens.text(token));
-    let (last, before) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let mut tokens_backwards =
+        (0..tokens.len()).rev().filter(is_code).map(|token| tokens.text(token));
+    let (last, before) =
+        (tokens_backwards.next().unwrap_or_default(), tokens_backwards.next().unwrap_or_default());
     // Each character of an operator is a token.
     let waits = last.ends_with(['=', '+', '-', '*', '/', '%', '&', '|', '.', ',', '^'])
         || matches!((before, last), ("-" | "=", ">") | (":", ":"));
@@ -72,7 +74,7 @@ pub fn find_open_comment(code: &str) -> Option<usize> {
     // Commands before the code are not Rust.
     let other = |line: &&str| {
         let text = line.trim_start();
-        line.starts_with('!') || [":", "//"].iter().any(|begin| text.starts_with(begin))
+        line.starts_with('!') || [":", "//"].iter().any(|marker| text.starts_with(marker))
     };
     let skipped = code.lines().take_while(|line| other(line) || line.trim().is_empty()).count();
     let rust: String = code.split_inclusive('\n').skip(skipped).collect();

@@ -141,9 +141,11 @@ const METHOD_ADVICE: [(&str, &[&str], &str); 9] = [
 pub fn unknown_method_advice(message: &str, name: &str) -> Option<&'static str> {
     // The compiler names it with its path where the cell does not import it.
     let message = message.replace("epsilab::mask::SelectionLog", "SelectionLog");
-    let of = |kind: &str| message.contains(&format!("`{kind}"));
+    let is_on = |kind: &str| message.contains(&format!("`{kind}"));
     let mut entries = METHOD_ADVICE.iter();
-    entries.find(|(kind, names, _)| of(kind) && names.contains(&name)).map(|(.., advice)| *advice)
+    entries
+        .find(|(kind, names, _)| is_on(kind) && names.contains(&name))
+        .map(|(.., advice)| *advice)
 }
 
 #[cfg(test)]

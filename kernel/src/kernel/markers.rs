@@ -161,13 +161,13 @@ mod tests {
         assert_eq!(markers.find(b"EVCXR_EXECUTION_COMPLETE\n"), MarkerMatch::NoMatch);
         let other = format!("{}\n", Markers::new().text(Marker::Done));
         assert_eq!(markers.find(other.as_bytes()), MarkerMatch::NoMatch);
-        let own = format!("half{}\nmore", markers.text(Marker::TextEnd));
-        let end = own.len() - 4;
+        let bytes = format!("half{}\nmore", markers.text(Marker::TextEnd));
+        let end = bytes.len() - 4;
         let argument = String::new();
         let expected = MarkerMatch::Marker { start: 4, end, marker: Marker::TextEnd, argument };
-        assert_eq!(markers.find(own.as_bytes()), expected);
+        assert_eq!(markers.find(bytes.as_bytes()), expected);
         for cut in 5..end - 1 {
-            let found = markers.find(&own.as_bytes()[..cut]);
+            let found = markers.find(&bytes.as_bytes()[..cut]);
             assert_eq!(found, MarkerMatch::Incomplete { start: 4 }, "{cut}");
         }
         let unknown = format!("{}nonsense\n", markers.prefix);

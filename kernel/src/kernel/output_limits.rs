@@ -110,8 +110,8 @@ impl OutputLimits {
         let (sent, cut) = text.split_at(line_boundary_before(text, room));
         let name = content["name"].as_str().unwrap_or("stdout");
         let sent = (!sent.is_empty()).then(|| stream_message(name, sent));
-        let said = if cut.is_empty() { None } else { self.write_overflow(cut) };
-        sent.into_iter().chain(said).collect()
+        let overflow = if cut.is_empty() { None } else { self.write_overflow(cut) };
+        sent.into_iter().chain(overflow).collect()
     }
 
     /// Writes text to the file. Returns a message with its place the first time, and once if the
@@ -151,9 +151,9 @@ impl OutputLimits {
         }
         let megabytes = size as f64 / f64::from(1 << 20);
         let kept = self.write_figure(&data);
-        let said =
+        let notice =
             format!("[{megabytes:.1} MB more than the 10 MB of figures of a cell: {kept}]\n");
-        vec![stream_message("stderr", &said)]
+        vec![stream_message("stderr", &notice)]
     }
 
     /// Writes a figure to a file of its own, and returns its place in words.
@@ -252,8 +252,8 @@ mod tests {
         }
         let still = json!({ "data": { "image/svg+xml": "y".repeat(9 << 20) } });
         assert_eq!(limits.apply("display_data", still.clone())[0].0, "display_data");
-        let said = text_of(&limits.apply("display_data", still));
-        let path = said.trim_end().trim_end_matches(']').rsplit_once(" in ").unwrap().1;
+        let text = text_of(&limits.apply("display_data", still));
+        let path = text.trim_end().trim_end_matches(']').rsplit_once(" in ").unwrap().1;
         assert_eq!(std::fs::metadata(path).unwrap().len(), 9 << 20);
         // The live figure goes on as long as it does not grow.
         assert_eq!(limits.apply("update_display_data", live(1 << 20))[0].0, "update_display_data");
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_kept_is_said() {
+    fn text_that_cannot_be_kept_is_reported_as_lost() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_no_longer_fits_is_not_said_to_be_kept() {
+    fn text_that_no_longer_fits_is_not_reported_as_kept() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rest.txt");
         let mut rest = OverflowFile::create(path.clone(), 7);
@@ -281,23 +281,23 @@ mod tests {
         assert!(rest.write("efää"), "the limit is in the middle of a character");
         assert!(!rest.write("more"), "said once");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "abcdef");
-        let place = rest.location_text();
-        assert!(place.starts_with("only 0 kB more could be kept, in "), "{place}");
+        let location = rest.location_text();
+        assert!(location.starts_with("only 0 kB more could be kept, in "), "{location}");
         assert_eq!([999_999, 1 << 30].map(format_size), ["999 kB", "1073.7 MB"]);
     }
 
     /// Checks the messages about a full disk with a device to which every write fails.
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_full_disk_is_said_before_anything_is_promised() {
+    fn a_full_disk_is_reported_before_a_file_is_promised() {
         let mut rest = OverflowFile::create("/dev/full".into(), MAX_FILE_BYTES);
         rest.path = "/no/such/file".into();
         let mut limits = OutputLimits::new("/no/such".into());
         limits.overflow = Some(rest);
         limits.text = MAX_TEXT_BYTES;
         let more = json!({ "name": "stdout", "text": "more" });
-        let said = text_of(&limits.apply("stream", more.clone()));
-        assert!(said.contains("lost") && said.contains("No space left on device"), "{said}");
+        let text = text_of(&limits.apply("stream", more.clone()));
+        assert!(text.contains("lost") && text.contains("No space left on device"), "{text}");
         assert!(limits.apply("stream", more).is_empty(), "said once");
     }
 }

@@ -135,11 +135,11 @@ mod tests {
         let null = json!({ "code": "1", "silent": null, "user_expressions": null });
         assert!(parse("execute_request", null).is_ok());
         for (cursor, expected) in [(json!(-1), 3), (json!(null), 3), (json!(2), 2), (json!(9), 3)] {
-            let asked = json!({ "code": "aé🙂", "cursor_pos": cursor });
-            let Ok(Request::Complete(place)) = parse("complete_request", asked) else {
+            let content = json!({ "code": "aé🙂", "cursor_pos": cursor });
+            let Ok(Request::Complete(code_cursor)) = parse("complete_request", content) else {
                 panic!("not parsed");
             };
-            assert_eq!(place.position(), expected, "{cursor}");
+            assert_eq!(code_cursor.position(), expected, "{cursor}");
         }
         let ended = parse("shutdown_request", json!({}));
         assert!(matches!(ended, Ok(Request::Shutdown(Shutdown { restart: false }))), "{ended:?}");

@@ -110,8 +110,8 @@ mod tests {
             "found `Result<epsilab::Model, _>`"
         );
         assert_eq!(rewrite_message("`a_::b` and `&_::c`"), "`a_::b` and `&epsilab::c`");
-        let said = rewrite_message("expected `Result<(), EvcxrUserCodeError>`, found integer");
-        assert_eq!(said, "expected what a cell returns, found integer");
+        let text = rewrite_message("expected `Result<(), EvcxrUserCodeError>`, found integer");
+        assert_eq!(text, "expected what a cell returns, found integer");
     }
 
     /// Formats the advice of a sentence with edits: first column from 0, last, new text.

@@ -132,18 +132,19 @@ impl PreparedCell {
         std::fs::write(source, extended)?;
         let compile = || Command::new(rustc).args(args).output();
         let mut ran = compile()?;
-        let said = String::from_utf8_lossy(&ran.stderr);
+        let stderr = String::from_utf8_lossy(&ran.stderr);
         // A value without the method: evcxr will show it in another way, whatever else fails.
-        let no_display = said.contains("`evcxr_display`") && !said.contains(AMBIGUOUS_METHOD_CODE);
+        let no_display =
+            stderr.contains("`evcxr_display`") && !stderr.contains(AMBIGUOUS_METHOD_CODE);
         // Otherwise the trait changes nothing about errors.
-        let other = self.has_safepoints || said.contains(AMBIGUOUS_METHOD_CODE);
+        let other = self.has_safepoints || stderr.contains(AMBIGUOUS_METHOD_CODE);
         if !ran.status.success() && !no_display && other {
             std::fs::write(source, &self.code)?;
             ran = compile()?;
         }
-        let said = String::from_utf8_lossy(&ran.stderr);
+        let stderr = String::from_utf8_lossy(&ran.stderr);
         std::io::stdout().write_all(&ran.stdout)?;
-        std::io::stderr().write_all(drop_move_locations(&said).as_bytes())?;
+        std::io::stderr().write_all(drop_move_locations(&stderr).as_bytes())?;
         Ok(Some(ran.status.code().unwrap_or(1)))
     }
 }
@@ -151,7 +152,7 @@ impl PreparedCell {
 /// Returns the compiler's messages, in which an error about a variable that can't be kept because
 /// the cell moved it names no other place. If the value at the end of the cell moved it, evcxr
 /// would take that place for a value without `evcxr_display` and show it by `Debug`.
-fn drop_move_locations(said: &str) -> String {
+fn drop_move_locations(stderr: &str) -> String {
     let line = |line: &str| {
         let Ok(mut message) = serde_json::from_str::<Value>(line) else { return line.to_owned() };
         let is_kept = |span: &Value| {
@@ -167,7 +168,7 @@ fn drop_move_locations(said: &str) -> String {
         message["children"] = Value::Array(Vec::new());
         message.to_string()
     };
-    said.lines().map(|text| line(text) + "\n").collect()
+    stderr.lines().map(|text| line(text) + "\n").collect()
 }
 
 /// Generated call by which evcxr stores a variable for later cells.
@@ -185,8 +186,8 @@ fn insert_markers(code: &str, markers: &Markers, links_lab: bool) -> String {
     if let Some(start) = code.rfind(module) {
         for marker in [Marker::Changed, Marker::Error] {
             let of_evcxr = format!("&str = \"{}\";\n", marker.evcxr_keyword().unwrap_or_default());
-            let ours = format!("&str = \"{}\";\n", markers.to_literal(marker));
-            replace_first(&mut code, start, &of_evcxr, &ours);
+            let replacement = format!("&str = \"{}\";\n", markers.to_literal(marker));
+            replace_first(&mut code, start, &of_evcxr, &replacement);
         }
         // Not the lab's macros, which wait until all before them is published.
         let says = "println!(\"{}\", evcxr_internal_runtime::USER_ERROR_OCCURRED);";
@@ -200,15 +201,15 @@ fn insert_markers(code: &str, markers: &Markers, links_lab: bool) -> String {
         replace_first(&mut code, start, "EVCXR_END_CONTENT", &end);
     }
     move_value_out_of_macro(&mut code);
-    let mut said = DISPLAY_CALL.trim_end().to_owned();
+    let mut display_code = DISPLAY_CALL.trim_end().to_owned();
     if links_lab {
-        said += &format!(
+        display_code += &format!(
             " if let Some(text) = ::epsilab::cell_process::plain::take() \
              {{ ::std::println!(\"{text}\\n{{text}}\\n{end}\"); }}"
         );
     }
-    said += &format!(" ::std::println!(\"{}\");\n", markers.to_literal(Marker::Displayed));
-    replace_last(&mut code, DISPLAY_CALL, &format!("\n{}", said.trim_start()));
+    display_code += &format!(" ::std::println!(\"{}\");\n", markers.to_literal(Marker::Displayed));
+    replace_last(&mut code, DISPLAY_CALL, &format!("\n{}", display_code.trim_start()));
     code
 }
 
@@ -223,13 +224,14 @@ const DISPLAY_CALL: &str = "\n).evcxr_display();\n";
 fn insert_panic_marker(code: &mut String, markers: &Markers) {
     let evcxr =
         format!("\n    println!(\"{}\");\n", Marker::Panic.evcxr_keyword().unwrap_or_default());
-    let ours = format!("\n    ::std::println!(\"{}\");\n", markers.to_literal(Marker::Panic));
+    let replacement =
+        format!("\n    ::std::println!(\"{}\");\n", markers.to_literal(Marker::Panic));
     let generated =
         |line: &str| matches!(line, "}" | "}}") || line.starts_with("evcxr_variable_store");
     if let Some(start) = code.rfind(&evcxr)
         && code[start + evcxr.len()..].lines().all(generated)
     {
-        code.replace_range(start..start + evcxr.len(), &ours);
+        code.replace_range(start..start + evcxr.len(), &replacement);
     }
 }
 
@@ -296,8 +298,8 @@ mod tests {
                 "children": [{ "message": "clone it", "spans": [span("(e", true)] }] })
         };
         let spans = |message: &Value| {
-            let said = drop_move_locations(&format!("{message}\nwarning: 1\n"));
-            let (first, rest) = said.split_once('\n').expect("two lines");
+            let output = drop_move_locations(&format!("{message}\nwarning: 1\n"));
+            let (first, rest) = output.split_once('\n').expect("two lines");
             assert_eq!(rest, "warning: 1\n");
             let after: Value = serde_json::from_str(first).expect("JSON");
             let length = |part: &str| after[part].as_array().map_or(0, Vec::len);

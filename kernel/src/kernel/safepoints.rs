@@ -18,7 +18,7 @@ const SAFEPOINT_CALL: &str = " ::epsilab::cell_process::safepoint();";
 /// Inserts the calls into the code; `None` if it needs none.
 pub fn insert_safepoints(code: &str) -> Option<String> {
     let places = insertion_points(code);
-    let calls = places.iter().map(|place| (*place..*place, SAFEPOINT_CALL.to_owned()));
+    let calls = places.iter().map(|offset| (*offset..*offset, SAFEPOINT_CALL.to_owned()));
     (!places.is_empty()).then(|| edited(code, calls))
 }
 
@@ -72,7 +72,8 @@ fn is_evcxr_wrapper(closure: &ast::ClosureExpr) -> bool {
     let call = arguments.and_then(|list| list.parent()).and_then(ast::CallExpr::cast);
     let callee = call.and_then(|call| call.expr()).map(|callee| callee.syntax().text().to_string());
     let guards = ["AssertUnwindSafe", "catch_unwind"];
-    let is_guarded = callee.is_some_and(|callee| guards.iter().any(|of| callee.ends_with(of)));
+    let is_guarded =
+        callee.is_some_and(|callee| guards.iter().any(|guard| callee.ends_with(guard)));
     of_question_marks || is_guarded
 }
 
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_loop_or_is_run_by_the_compiler_stays() {
+    fn code_without_loops_or_of_the_compiler_is_unchanged() {
         for code in [
             "impl Iterator for A { fn f<T: for<'a> Fn(&'a u8)>() {} }",
             "fn f() { let a = \"loop { }\"; /* while x { } */ let b = 'f'; }",

@@ -46,7 +46,7 @@ fn serve(stream: UnixStream, KernelContext { current, fences, inputs, .. }: &Ker
             _ => return,
         }
         let line: Value = serde_json::from_slice(&line).unwrap_or_default();
-        let answer = match to_jupyter_message(&line) {
+        let reply = match to_jupyter_message(&line) {
             _ if line["kind"] == "sync" => {
                 fences.wait_until_published();
                 "ok\n".to_owned()
@@ -71,7 +71,7 @@ fn serve(stream: UnixStream, KernelContext { current, fences, inputs, .. }: &Ker
             }
             None => "not understood\n".to_owned(),
         };
-        if answers.write_all(answer.as_bytes()).is_err() {
+        if answers.write_all(reply.as_bytes()).is_err() {
             return;
         }
     }

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failure_lost_and_kept_is_listed() {
+    fn lost_and_kept_variables_are_listed_after_a_failure() {
         let mut variables = VariableTracker::default();
         variables.update((0..14).map(|i| format!("v{i:02}")).collect(), 1, RemovalCause::Moved);
         let lines = variables.failure_notes(&["w".into()], true);

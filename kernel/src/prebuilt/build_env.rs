@@ -79,8 +79,8 @@ impl Origin {
 /// Returns whether this program was installed: it lies in none of cargo's target folders, so users
 /// call it by its own name.
 pub fn is_installed() -> bool {
-    let place = std::env::current_exe().ok().and_then(|exe| BuildEnv::from_binary_path(&exe));
-    Origin::of_this_binary() == Origin::Packages || place.is_none()
+    let build_env = std::env::current_exe().ok().and_then(|exe| BuildEnv::from_binary_path(&exe));
+    Origin::of_this_binary() == Origin::Packages || build_env.is_none()
 }
 
 /// Build settings of this binary. In a clone, the dylib is built with the same, or Burn would be
@@ -112,17 +112,17 @@ impl BuildEnv {
     /// No folder for the build is known, or the path of this binary.
     pub fn find() -> Result<Self> {
         let exe = std::env::current_exe().map_err(|e| Error::io("finding this binary", &e))?;
-        let place = match (Self::from_binary_path(&exe), Origin::of_this_binary()) {
-            (Some(place), _) => place,
+        let build_env = match (Self::from_binary_path(&exe), Origin::of_this_binary()) {
+            (Some(build_env), _) => build_env,
             (None, Origin::Clone) => Self::of_a_clone(given_build_dir()).installed(),
             (None, Origin::Packages) => {
                 Self::in_target_dir(default_build_dir()?, "release", None).installed()
             }
         };
-        match place.origin {
-            Origin::Clone => place.check_sources().map(|()| place),
+        match build_env.origin {
+            Origin::Clone => build_env.check_sources().map(|()| build_env),
             // A lab that was built needs them no more.
-            Origin::Packages => Ok(place),
+            Origin::Packages => Ok(build_env),
         }
     }
 
@@ -149,11 +149,13 @@ impl BuildEnv {
         let build = Path::new(env!("OUT_DIR")).ancestors().find(|dir| dir.ends_with("build"));
         let compiled =
             build.and_then(|build| Self::from_binary_path(&build.with_file_name("epsilab")));
-        let place = compiled.unwrap_or_else(|| {
+        let build_env = compiled.unwrap_or_else(|| {
             let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into());
             Self::in_target_dir(Path::new(epsilab::SOURCE_DIR).join(target), "dev", None)
         });
-        given.into_iter().fold(place, |place, target| Self { target_dir: target, ..place })
+        given
+            .into_iter()
+            .fold(build_env, |build_env, target| Self { target_dir: target, ..build_env })
     }
 
     fn from_binary_path(exe: &Path) -> Option<Self> {
@@ -202,9 +204,9 @@ impl BuildEnv {
 
     /// Returns cargo's folders with what it compiled, for the target and for this machine.
     pub fn artifact_dirs(&self) -> [PathBuf; 2] {
-        let of = |folder: &Path| folder.join(super::profile_dir_name(&self.profile));
+        let profile_dir = |folder: &Path| folder.join(super::profile_dir_name(&self.profile));
         let triple = self.triple.as_deref().unwrap_or_default();
-        [of(&self.target_dir.join(triple)), of(&self.target_dir)]
+        [profile_dir(&self.target_dir.join(triple)), profile_dir(&self.target_dir)]
     }
 
     /// Returns cargo's option for the target, if it was given one.
@@ -227,7 +229,7 @@ impl BuildEnv {
         let what =
             format!("the library for cells must be built, and {} can't be written", labs.display());
         let install = program::command("install");
-        let own = match (self.origin, self.is_installed) {
+        let own_folder_advice = match (self.origin, self.is_installed) {
             (Origin::Clone, false) => format!(
                 "use a target folder that you can write: `CARGO_TARGET_DIR=/path/to/folder \
                  {install}`"
@@ -237,7 +239,8 @@ impl BuildEnv {
                  run `{install}` again"
             ),
         };
-        let fix = format!("run `{install}` as a user who can write the folder; or {own}");
+        let fix =
+            format!("run `{install}` as a user who can write the folder; or {own_folder_advice}");
         Error::new(ErrorKind::Notebook, what, why.to_string()).fix(fix)
     }
 
@@ -247,9 +250,9 @@ impl BuildEnv {
     /// It can't.
     pub fn check_writable(&self) -> Result<()> {
         let labs = self.libraries_dir();
-        let there = labs.ancestors().find(|folder| folder.exists()).unwrap_or(&labs);
+        let existing = labs.ancestors().find(|folder| folder.exists()).unwrap_or(&labs);
         // To make files, one has to write the folder and to go into it.
-        rustix::fs::access(there, Access::WRITE_OK | Access::EXEC_OK)
+        rustix::fs::access(existing, Access::WRITE_OK | Access::EXEC_OK)
             .map_err(|e| self.unwritable_error(&e.into()))
     }
 
@@ -350,13 +353,13 @@ mod tests {
         let target = dir.path().join("t");
         std::fs::create_dir_all(target.join("x86/debug")).expect("folders");
         std::fs::write(target.join("CACHEDIR.TAG"), "").expect("tag");
-        let of = |path: &str| BuildEnv::from_binary_path(&dir.path().join(path));
-        let plain = of("t/release/deps/epsilab-1").expect("a target");
+        let from_path = |path: &str| BuildEnv::from_binary_path(&dir.path().join(path));
+        let plain = from_path("t/release/deps/epsilab-1").expect("a target");
         assert_eq!((plain.profile.as_str(), plain.triple), ("release", None));
-        let cross = of("t/x86/debug/epsilab").expect("a target");
+        let cross = from_path("t/x86/debug/epsilab").expect("a target");
         assert_eq!((cross.profile.as_str(), cross.triple.as_deref()), ("dev", Some("x86")));
         assert_eq!(cross.target_dir, target);
-        assert!(of("/usr/bin/epsilab").is_none());
+        assert!(from_path("/usr/bin/epsilab").is_none());
 
         // Not created by cargo, so there is no tag.
         for trace in ["mine/.rustc_info.json", "other/debug/.fingerprint/a"] {
@@ -365,7 +368,7 @@ mod tests {
             std::fs::write(trace, "").expect("written");
         }
         for name in ["mine", "other"] {
-            let found = of(&format!("{name}/debug/epsilab")).expect("a target");
+            let found = from_path(&format!("{name}/debug/epsilab")).expect("a target");
             assert_eq!((found.target_dir, found.triple), (dir.path().join(name), None));
         }
     }
@@ -384,11 +387,11 @@ mod tests {
 
     #[test]
     fn advice_names_the_command_that_fits_the_origin() {
-        let of = |origin: Origin, is_installed| origin.restore(is_installed);
-        assert!(of(Origin::Clone, false).ends_with("run `cargo lab` in the clone"));
+        let advice = |origin: Origin, is_installed| origin.restore(is_installed);
+        assert!(advice(Origin::Clone, false).ends_with("run `cargo lab` in the clone"));
         let install = "run `cargo install --path kernel --locked --profile dev --force";
-        assert!(of(Origin::Clone, true).contains(install), "{}", of(Origin::Clone, true));
-        let packages = of(Origin::Packages, true);
+        assert!(advice(Origin::Clone, true).contains(install), "{}", advice(Origin::Clone, true));
+        let packages = advice(Origin::Packages, true);
         assert!(packages.contains("`cargo install epsilab-kernel --locked --force"), "{packages}");
         // A test lies in a target folder.
         assert_eq!(is_installed(), Origin::of_this_binary() == Origin::Packages);

@@ -48,8 +48,8 @@ pub fn compile(cuda: bool, glibc: Option<&str>, progress: Progress<'_>) -> Resul
     for setting in PROFILE_SETTINGS {
         command.args(["--config", &format!("profile.bundle.{setting}")]);
     }
-    let doing = "compiling the program without notebooks";
-    progress(BuildProgress::Line(doing));
-    dylib::run_cargo(command, doing, ESTIMATED_SECONDS, progress)?;
+    let action = "compiling the program without notebooks";
+    progress(BuildProgress::Line(action));
+    dylib::run_cargo(command, action, ESTIMATED_SECONDS, progress)?;
     Ok(env.target_dir.join(triple.unwrap_or_default()).join("bundle/epsilab"))
 }

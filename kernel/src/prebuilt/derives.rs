@@ -27,8 +27,8 @@ fn added(item: &ast::Adt) -> Option<String> {
     let mut added = String::new();
     if has("Config") {
         added.push_str(&header.impl_block("Config", ""));
-        if let ast::Adt::Struct(of) = item {
-            added.push_str(&config_constructors(&header, of));
+        if let ast::Adt::Struct(structure) = item {
+            added.push_str(&config_constructors(&header, structure));
         }
     }
     if has("Module") {
@@ -71,9 +71,11 @@ impl ImplHeader {
         let arguments: Vec<String> = list
             .generic_params()
             .filter_map(|parameter| match parameter {
-                ast::GenericParam::LifetimeParam(of) => Some(of.lifetime()?.to_string()),
-                ast::GenericParam::TypeParam(of) => Some(of.name()?.to_string()),
-                ast::GenericParam::ConstParam(of) => Some(of.name()?.to_string()),
+                ast::GenericParam::LifetimeParam(parameter) => {
+                    Some(parameter.lifetime()?.to_string())
+                }
+                ast::GenericParam::TypeParam(parameter) => Some(parameter.name()?.to_string()),
+                ast::GenericParam::ConstParam(parameter) => Some(parameter.name()?.to_string()),
             })
             .collect();
         let list = |parts: &[String]| format!("<{}>", parts.join(", "));
@@ -81,15 +83,15 @@ impl ImplHeader {
     }
 
     fn impl_block(&self, name: &str, items: &str) -> String {
-        let Self { name: of, parameters, arguments } = self;
-        format!("\nimpl{parameters} {name} for {of}{arguments} {{ {items} }}\n")
+        let Self { name: type_name, parameters, arguments } = self;
+        format!("\nimpl{parameters} {name} for {type_name}{arguments} {{ {items} }}\n")
     }
 }
 
 /// Returns the constructors of a configuration: `new` takes the fields without a default; the
 /// others have a method each.
-fn config_constructors(header: &ImplHeader, of: &ast::Struct) -> String {
-    let Some(ast::FieldList::RecordFieldList(fields)) = of.field_list() else {
+fn config_constructors(header: &ImplHeader, structure: &ast::Struct) -> String {
+    let Some(ast::FieldList::RecordFieldList(fields)) = structure.field_list() else {
         return String::new();
     };
     let (mut required, mut methods) = (Vec::new(), String::new());

@@ -50,7 +50,10 @@ pub fn cargo_command(env: &BuildEnv, toolchain: &Toolchain) -> Command {
     // such as that of ring, would run again, and dependent crates would be compiled again.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        if ["CARGO_PKG_", "CARGO_MANIFEST_", "OUT_DIR"].iter().any(|own| text.starts_with(own)) {
+        if ["CARGO_PKG_", "CARGO_MANIFEST_", "OUT_DIR"]
+            .iter()
+            .any(|prefix| text.starts_with(prefix))
+        {
             command.env_remove(name);
         }
     }
@@ -99,10 +102,10 @@ pub fn build_dylib(
     }
     command.args(["--message-format", "json-render-diagnostics"]);
     command.args(env.target_option()).args(["--", "-C", "prefer-dynamic"]);
-    let doing = "building the lab as a library for cells";
-    let messages = run_cargo(command, doing, estimate, progress)?;
+    let action = "building the lab as a library for cells";
+    let messages = run_cargo(command, action, estimate, progress)?;
     collect_artifacts(&messages, &library_dependencies(metadata))
-        .ok_or_else(|| build_error(doing, "cargo named no dylib"))
+        .ok_or_else(|| build_error(action, "cargo named no dylib"))
 }
 
 /// Runs cargo and returns the lines of its standard output. `progress` gets the lines about crates,
@@ -112,7 +115,7 @@ pub fn build_dylib(
 /// cargo can't be started, or fails.
 pub fn run_cargo(
     mut command: Command,
-    doing: &str,
+    action: &str,
     estimate: f64,
     progress: Progress<'_>,
 ) -> Result<Vec<String>> {
@@ -127,7 +130,7 @@ pub fn run_cargo(
     let stdout = child.stdout.take().map(|out| {
         std::thread::spawn(move || BufReader::new(out).lines().map_while(Result::ok).collect())
     });
-    let mut said = String::new();
+    let mut output = String::new();
     let (lines, received) = mpsc::channel();
     if let Some(stderr) = child.stderr.take() {
         std::thread::spawn(move || {
@@ -147,19 +150,19 @@ pub fn run_cargo(
         if line.trim_start().starts_with("Compiling") || line.contains("Blocking") {
             progress(BuildProgress::Line(line.trim()));
         }
-        said.push_str(&line);
-        said.push('\n');
+        output.push_str(&line);
+        output.push('\n');
     }
     let status = child.wait().map_err(|e| Error::io("waiting for cargo", &e))?;
     let messages: Vec<String> = stdout.and_then(|thread| thread.join().ok()).unwrap_or_default();
     if !status.success() {
-        return Err(build_error(doing, &said));
+        return Err(build_error(action, &output));
     }
     Ok(messages)
 }
 
-fn build_error(doing: &str, said: &str) -> Error {
-    Error::new(ErrorKind::Notebook, format!("{doing} failed"), last_lines(said, 20))
+fn build_error(action: &str, output: &str) -> Error {
+    Error::new(ErrorKind::Notebook, format!("{action} failed"), last_lines(output, 20))
         .fix("fix the errors that the compiler reports, then run the same command again")
 }
 
@@ -190,7 +193,8 @@ fn is_macro(target: &Value) -> bool {
 /// Returns the ids of the packages whose metadata rustc reads with that of the lab. Dependencies
 /// of procedural macros are not among them.
 fn library_dependencies(metadata: &Value) -> HashSet<String> {
-    let macros = items(&metadata["packages"]).filter(|of| items(&of["targets"]).any(is_macro));
+    let macros =
+        items(&metadata["packages"]).filter(|package| items(&package["targets"]).any(is_macro));
     let macros: HashSet<String> = macros.map(|package| text(&package["id"])).collect();
     let normal: HashMap<String, Vec<String>> = items(&metadata["resolve"]["nodes"])
         .map(|node| (text(&node["id"]), linked(node).map(|dep| text(&dep["pkg"])).collect()))

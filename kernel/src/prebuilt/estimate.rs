@@ -80,20 +80,20 @@ mod tests {
                 .set_modified(at)
                 .expect("set");
         };
-        let of = |seconds: u64| now + Duration::from_secs(seconds);
+        let after = |seconds: u64| now + Duration::from_secs(seconds);
         write(&target.join("debug/deps/libburn-1.rlib"), now);
         assert_eq!(seconds(&env), UNKNOWN);
         // An older library of other features took another time.
         for (name, start, end) in [("old", 0, 900), ("new", 1000, 1100)] {
             let unit = format!("debug/.fingerprint/epsilab-{name}/invoked.timestamp");
-            write(&target.join(unit), of(start));
-            write(&target.join(format!("debug/deps/libepsilab-{name}.rlib")), of(end));
+            write(&target.join(unit), after(start));
+            write(&target.join(format!("debug/deps/libepsilab-{name}.rlib")), after(end));
         }
-        write(&source.join("src/lib.rs"), of(1050));
+        write(&source.join("src/lib.rs"), after(1050));
         assert_eq!(seconds(&env), 100.0 + 15.0);
-        write(&source.join("src/lib.rs"), of(999));
+        write(&source.join("src/lib.rs"), after(999));
         assert_eq!(seconds(&env), 15.0);
-        write(&source.join("accounting/src/lib.rs"), of(1050));
+        write(&source.join("accounting/src/lib.rs"), after(1050));
         assert_eq!(seconds(&env), 100.0 + 15.0);
     }
 }

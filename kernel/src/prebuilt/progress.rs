@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bar_says_how_long_it_takes_and_when_it_takes_longer() {
+    fn the_progress_bar_shows_the_estimate_and_when_it_is_exceeded() {
         assert_eq!(format_bar(0.0, 60.0), "[........................] 0 s, about 60 s left");
         assert_eq!(format_bar(30.0, 60.0), "[############............] 30 s, about 30 s left");
         let late = "[########################] 90 s, longer than expected (60 s)";

@@ -63,9 +63,9 @@ fn compile(env: &BuildEnv, progress: Progress<'_>) -> Result<PathBuf> {
     let mut command = dylib::cargo_command(env, &Toolchain::find()?);
     command.args(["build", "-p", "epsilab-kernel", "--bin", STOCK_NAME, "--features", "stock"]);
     command.args(["--locked", "--profile", &env.profile]).args(env.target_option());
-    let doing = "compiling evcxr's own kernel";
-    progress(BuildProgress::Line(doing));
-    dylib::run_cargo(command, doing, ESTIMATED_SECONDS, progress)?;
+    let action = "compiling evcxr's own kernel";
+    progress(BuildProgress::Line(action));
+    dylib::run_cargo(command, action, ESTIMATED_SECONDS, progress)?;
     let [folder, _] = env.artifact_dirs();
     Ok(folder.join(STOCK_NAME))
 }

@@ -195,8 +195,8 @@ fn identity_field(identity: &str, name: &str) -> String {
 
 /// Returns the last `lines` lines that are not empty.
 pub fn last_lines(text: &str, lines: usize) -> String {
-    let said: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    said[said.len().saturating_sub(lines)..].join("\n")
+    let nonblank: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    nonblank[nonblank.len().saturating_sub(lines)..].join("\n")
 }
 
 #[cfg(test)]
@@ -216,10 +216,10 @@ mod tests {
         let mut toolchain = Toolchain::find().expect("this very build used it");
         toolchain.sysroot = "/usr".into();
         assert!(toolchain.rust_src_advice().contains("your distribution's rust-src"));
-        let mut said = 0;
-        let refused = toolchain.ensure_rust_src(&mut |_| said += 1);
+        let mut notice_count = 0;
+        let refused = toolchain.ensure_rust_src(&mut |_| notice_count += 1);
         // With the sources of the distribution there is nothing to do.
-        assert!(said == 0 && (refused.is_err() || toolchain.has_rust_src()));
+        assert!(notice_count == 0 && (refused.is_err() || toolchain.has_rust_src()));
         let home = tool_home("RUSTUP_HOME", ".rustup").expect("a home");
         toolchain.sysroot = home.join("toolchains/stable-x");
         assert!(toolchain.rust_src_advice().contains("--toolchain stable-x"));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn tail_keeps_the_last_lines_that_say_something() {
+    fn last_lines_skips_empty_lines() {
         assert_eq!(last_lines("a\n\nb\nc\n\n", 2), "b\nc");
         assert_eq!(last_lines("", 2), "");
     }

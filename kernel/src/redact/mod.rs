@@ -88,7 +88,7 @@ fn report(path: &Path, copy: &RedactedNotebook, verb: &str) -> String {
     } else {
         format!("{}: nothing {verb}", path.display())
     };
-    let cells = copy.cells.iter().map(|(place, counts)| format!("  {place}: {counts}"));
+    let cells = copy.cells.iter().map(|(label, counts)| format!("  {label}: {counts}"));
     let (study_mode, seeds) = (copy.study_mode_cells.join(", "), copy.seeded_cells.join(", "));
     let outputs = match copy.test_part_outputs {
         1 => "1 output is".to_owned(),

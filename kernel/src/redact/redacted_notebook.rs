@@ -57,9 +57,9 @@ impl RedactedNotebook {
         let (mut outputs, mut marked) = (0, 0);
         let mut cells = copy.notebook["cells"].take();
         for (index, cell) in cells.as_array_mut().into_iter().flatten().enumerate() {
-            let place = cell_label(cell, index);
+            let label = cell_label(cell, index);
             if cell["cell_type"] == "code" && sets_seed(&multiline_to_string(&cell["source"])) {
-                copy.seeded_cells.push(place.clone());
+                copy.seeded_cells.push(label.clone());
             }
             let mut counts = remove_unknown_metadata(cell, &OF_CELL);
             // Also those of a cell that should have none, or that are not even a list.
@@ -72,12 +72,12 @@ impl RedactedNotebook {
                 outputs += before.len();
                 marked +=
                     before.iter().filter(|output| !output["metadata"]["epsilab"].is_null()).count();
-                let (after, removed) = copy.redact_outputs(&before, rules, &place);
+                let (after, removed) = copy.redact_outputs(&before, rules, &label);
                 cell["outputs"] = after.into();
                 counts = counts.merged_with(removed);
             }
             if counts != RedactionCounts::default() {
-                copy.cells.push((place, counts));
+                copy.cells.push((label, counts));
             }
         }
         copy.notebook["cells"] = cells;
@@ -95,17 +95,18 @@ impl RedactedNotebook {
     fn write_mark(&mut self) {
         let total = self.total();
         let metadata = ensure_object(&mut self.notebook["metadata"]);
-        let ours = ensure_object(metadata.entry("epsilab").or_insert(Value::Null));
-        let before =
-            ours.get("redacted").map_or_else(RedactionCounts::default, RedactionCounts::from_mark);
-        ours.insert("redacted".into(), before.merged_with(total).to_mark());
+        let epsilab = ensure_object(metadata.entry("epsilab").or_insert(Value::Null));
+        let before = epsilab
+            .get("redacted")
+            .map_or_else(RedactionCounts::default, RedactionCounts::from_mark);
+        epsilab.insert("redacted".into(), before.merged_with(total).to_mark());
     }
 
     fn redact_outputs(
         &mut self,
         outputs: &[Value],
         rules: RedactionRules,
-        place: &str,
+        label: &str,
     ) -> (Vec<Value>, RedactionCounts) {
         let (mut after, mut counts) = (Vec::new(), RedactionCounts::default());
         let mut gap = None;
@@ -117,7 +118,7 @@ impl RedactedNotebook {
             }
             self.test_part_outputs += usize::from(redacted.has_test_part);
             if redacted.has_study_mode {
-                self.study_mode_cells.push(place.to_owned());
+                self.study_mode_cells.push(label.to_owned());
             }
             after.extend(redacted.remaining);
         }
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_not_covered_is_anywhere_in_the_copy_and_a_copy_of_it_is_the_same() {
+    fn a_copy_has_nothing_that_is_not_covered_and_redaction_is_idempotent() {
         let mut removed = 0;
         for seed in 0..300 {
             let original = notebook(seed);
@@ -275,8 +276,8 @@ mod tests {
         ] });
         let copy = RedactedNotebook::from_notebook(&original, RedactionRules::default());
         let outputs = &copy.notebook["cells"][1]["outputs"];
-        let said = "[removed before publication: 1 figure or table in part, 2 lines of text]";
-        assert_eq!(outputs[1]["data"]["text/plain"][0], said);
+        let text = "[removed before publication: 1 figure or table in part, 2 lines of text]";
+        assert_eq!(outputs[1]["data"]["text/plain"][0], text);
         assert_eq!(outputs[2]["data"]["text/plain"], json!(["fine"]));
         assert_eq!(copy.cells[0].0, "cell 2 (f(&data))");
         assert_eq!(copy.total().to_string(), "1 figure or table in part, 2 lines of text");
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_copy_says_what_was_removed_and_adds_what_another_pass_removes() {
+    fn the_copy_counts_what_was_removed_over_all_passes() {
         let covered = output(2, 2, "secret");
         let original = json!({ "cells": [{ "cell_type": "code", "source": "f",
             "outputs": [output(0, 0, ""), covered] }] });

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn text_stays_if_asked_for_but_never_an_unmarked_figure() {
+    fn text_is_kept_on_request_but_never_an_unmarked_figure() {
         let stream = json!({ "output_type": "stream", "name": "stdout", "text": ["a\n", "b\n"] });
         assert_eq!(STRICT.apply(&stream).removed, Some(Removal::Text(2)));
         assert_eq!(TEXT.apply(&stream).remaining, Some(stream));

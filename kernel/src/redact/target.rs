@@ -56,8 +56,8 @@ impl ResultPaths {
     }
 
     fn check(&self, source: &Path) -> Result<()> {
-        let Ok(there) = self.notebook.canonicalize() else { return Ok(()) };
-        if source.canonicalize().is_ok_and(|real| real == there) {
+        let Ok(existing) = self.notebook.canonicalize() else { return Ok(()) };
+        if source.canonicalize().is_ok_and(|real| real == existing) {
             return Err(Error::new(
                 ErrorKind::Setting,
                 format!("the copy {} would be the notebook itself", self.notebook.display()),
@@ -65,7 +65,7 @@ impl ResultPaths {
             )
             .fix("name another folder or file with `--out`, or leave out `--out`"));
         }
-        let bytes = std::fs::read(&there)
+        let bytes = std::fs::read(&existing)
             .map_err(|e| Error::io(format!("reading {}", self.notebook.display()), &e))?;
         let json: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         if json["metadata"]["epsilab"]["redacted"].is_object() {

@@ -125,9 +125,9 @@ fn first_difference(before: &str, after: &str, tolerance: Tolerance) -> Option<(
         }
         _ => true,
     })?;
-    let around = |words: &[&str]| {
-        let from = differs.saturating_sub(3).min(words.len());
-        let part = words[from..words.len().min(differs + 3)].join(" ");
+    let around = |texts: &[&str]| {
+        let from = differs.saturating_sub(3).min(texts.len());
+        let part = texts[from..texts.len().min(differs + 3)].join(" ");
         if part.is_empty() { "(end)".to_owned() } else { format!("\"{part}\"") }
     };
     Some((around(&old), around(&new)))

@@ -15,21 +15,21 @@ use crate::html;
 
 /// Runs the cells of the notebook in a kernel of its own and puts their outputs into the notebook.
 /// Returns the reason why it stopped early, if it did, and whether at least one cell was started.
-/// `said` are environment variables of the kernel; `timeout` is in seconds for one cell.
+/// `variables` are environment variables of the kernel; `timeout` is in seconds for one cell.
 ///
 /// # Errors
 /// The kernel can't be started.
 pub async fn execute(
     notebook: &mut Notebook,
     folder: &Path,
-    said: &[(&str, &str)],
+    variables: &[(&str, &str)],
     timeout: Option<u64>,
 ) -> Result<(Option<HaltReason>, bool)> {
     let mut stop = StopSignal::listen();
     let cells = notebook.code_cells();
     let mut outputs = OutputCollector::new(cells.len());
     let mut session = tokio::select! {
-        session = KernelClient::start(folder, said) => session?,
+        session = KernelClient::start(folder, variables) => session?,
         () = stop.received() => return Ok((Some(HaltReason::Interrupted), false)),
     };
     notebook.set_language(session.language.clone());
@@ -97,8 +97,8 @@ async fn warm_up(
         Ok(ExecutionEnd::Replied(reply)) if matches!(reply.status, ReplyStatus::Ok) => None,
         Ok(ExecutionEnd::Replied(reply)) => {
             let ErrorOutput { evalue, traceback, .. } = error_from_reply(&reply);
-            let said = if traceback.is_empty() { evalue } else { traceback.join("\n") };
-            Some(HaltReason::KernelDied(no_kernel(&said)))
+            let text = if traceback.is_empty() { evalue } else { traceback.join("\n") };
+            Some(HaltReason::KernelDied(evaluation_error(&text)))
         }
         Ok(_) => Some(HaltReason::Interrupted),
         Err(error) => Some(HaltReason::KernelDied(error)),
@@ -109,12 +109,12 @@ async fn warm_up(
 
 /// Returns the error of a kernel that can't evaluate anything, with the kernel's own advice if it
 /// gave some.
-fn no_kernel(said: &str) -> Error {
-    let said = html::without_colours(said);
-    let said = said.strip_prefix("KernelError: ").unwrap_or(&said);
-    let (why, fix) = match said.split_once("what to do: ") {
+fn evaluation_error(text: &str) -> Error {
+    let text = html::without_colours(text);
+    let text = text.strip_prefix("KernelError: ").unwrap_or(&text);
+    let (why, fix) = match text.split_once("what to do: ") {
         Some((why, fix)) => (why.trim_end(), fix.to_owned()),
-        None => (said, format!("`{}` looks for the cause", program::command("doctor"))),
+        None => (text, format!("`{}` looks for the cause", program::command("doctor"))),
     };
     Error::new(ErrorKind::Notebook, "the kernel can't evaluate anything", why).fix(fix)
 }

@@ -52,12 +52,12 @@ impl<'a> NotebookJob<'a> {
     pub fn run(
         &mut self,
         runtime: &Runtime,
-        said: &[(&str, &str)],
+        variables: &[(&str, &str)],
         args: &RunArgs,
         profile: Profile,
         libraries: Option<&Libraries>,
     ) -> Result<Option<HaltReason>> {
-        let executing = execute(&mut self.notebook, &self.working_dir, said, args.timeout);
+        let executing = execute(&mut self.notebook, &self.working_dir, variables, args.timeout);
         let (mut halt, started) = runtime.block_on(executing)?;
         if let Some(saved) = self.expected.as_ref().filter(|_| halt.is_none()) {
             halt = self.compare(saved, profile);

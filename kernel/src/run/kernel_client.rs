@@ -103,12 +103,12 @@ impl KernelClient {
             },
             status = child.wait() => Err(kernel_died_error(status, private.path(), "before it answered")),
         };
-        let (shell, control, heard) = connected?;
+        let (shell, control, messages) = connected?;
         let mut session = Self {
             child,
             shell,
             control,
-            messages: heard,
+            messages,
             request_cells: HashMap::new(),
             language: Value::Null,
             started,
@@ -154,7 +154,7 @@ impl KernelClient {
             let until = deadline.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
             tokio::select! {
                 biased;
-                heard = self.messages.recv() => match heard {
+                received = self.messages.recv() => match received {
                     Some(KernelMessage::Broadcast(message)) => {
                         idle |= is_idle(&message, &id);
                         self.handle_broadcast(&message, outputs);
@@ -231,7 +231,7 @@ impl KernelClient {
         while !(answered && published) {
             tokio::select! {
                 biased;
-                heard = self.messages.recv() => match heard {
+                received = self.messages.recv() => match received {
                     Some(KernelMessage::Broadcast(_)) => published = true,
                     Some(KernelMessage::Reply(message)) => {
                         if let JupyterMessageContent::KernelInfoReply(info) = message.content {
@@ -274,8 +274,8 @@ impl KernelClient {
 
     /// Processes the messages that had arrived when the kernel ended.
     fn drain_messages(&mut self, outputs: &mut OutputCollector) {
-        while let Ok(heard) = self.messages.try_recv() {
-            if let KernelMessage::Broadcast(message) = heard {
+        while let Ok(received) = self.messages.try_recv() {
+            if let KernelMessage::Broadcast(message) = received {
                 self.handle_broadcast(&message, outputs);
             }
         }
@@ -332,42 +332,42 @@ async fn connect(info: &ConnectionInfo) -> Result<Connections, RuntimeError> {
     let shell = create_client_shell_connection_with_identity(info, &session, identity).await?;
     let control = create_client_control_connection(info, &session).await?;
     let (send, mut replies) = shell.split();
-    let (said, heard) = unbounded_channel();
-    let also = said.clone();
+    let (sender, receiver) = unbounded_channel();
+    let reply_sender = sender.clone();
     tokio::spawn(async move {
-        while forward_message(published.read().await, &said, KernelMessage::Broadcast) {}
+        while forward_message(published.read().await, &sender, KernelMessage::Broadcast) {}
     });
     tokio::spawn(async move {
-        while forward_message(replies.read().await, &also, KernelMessage::Reply) {}
+        while forward_message(replies.read().await, &reply_sender, KernelMessage::Reply) {}
     });
-    Ok((send, control, heard))
+    Ok((send, control, receiver))
 }
 
 /// Forwards a message, and returns whether reading should go on.
 fn forward_message(
     read: Result<JupyterMessage, RuntimeError>,
-    said: &UnboundedSender<KernelMessage>,
+    sender: &UnboundedSender<KernelMessage>,
     wrap: fn(JupyterMessage) -> KernelMessage,
 ) -> bool {
     match read {
-        Ok(message) => said.send(wrap(message)).is_ok(),
+        Ok(message) => sender.send(wrap(message)).is_ok(),
         Err(RuntimeError::ZmqError(e)) => {
-            let _ = said.send(KernelMessage::ConnectionLost(e.to_string()));
+            let _ = sender.send(KernelMessage::ConnectionLost(e.to_string()));
             false
         }
         // Messages of unknown form or with a wrong signature are skipped.
-        Err(_) => !said.is_closed(),
+        Err(_) => !sender.is_closed(),
     }
 }
 
 async fn connection_info() -> Result<ConnectionInfo> {
-    let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let ports = peek_ports(here, 5).await.map_err(protocol_error)?;
+    let localhost = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let ports = peek_ports(localhost, 5).await.map_err(protocol_error)?;
     let [shell_port, iopub_port, stdin_port, control_port, hb_port] = ports[..] else {
         return Err(kernel_error("no free ports", "the operating system provided fewer than five"));
     };
     Ok(ConnectionInfo {
-        ip: here.to_string(),
+        ip: localhost.to_string(),
         transport: jupyter_protocol::connection_info::Transport::TCP,
         shell_port,
         iopub_port,
@@ -399,12 +399,13 @@ fn spawn(argv: &[&str], private: &Path, folder: &Path, env: &[(&str, &str)]) -> 
     let starting = |e: std::io::Error| Error::io("starting the kernel", &e);
     let connection = private.join(CONNECTION);
     let connection = connection.to_string_lossy();
-    let mut words = argv.iter().map(|word| word.replace(CONNECTION_FILE_PLACEHOLDER, &connection));
+    let mut arguments =
+        argv.iter().map(|word| word.replace(CONNECTION_FILE_PLACEHOLDER, &connection));
     let log = File::create(log_path(private)).map_err(starting)?;
     let log_too = log.try_clone().map_err(starting)?;
-    let mut command = Command::new(words.next().unwrap_or_default());
+    let mut command = Command::new(arguments.next().unwrap_or_default());
     command
-        .args(words)
+        .args(arguments)
         .current_dir(folder)
         .envs(env.iter().copied())
         .stdin(Stdio::null())
@@ -449,15 +450,14 @@ fn kernel_error(what: &str, why: &str) -> Error {
 fn kernel_died_error(status: std::io::Result<ExitStatus>, private: &Path, when: &str) -> Error {
     let how = status.map_or_else(|e| e.to_string(), |status| status.to_string());
     let log = std::fs::read_to_string(log_path(private)).unwrap_or_default();
-    let said = match last_lines(&log, 8) {
+    let log_text = match last_lines(&log, 8) {
         last if last.is_empty() => String::new(),
         last => format!("; the last lines of its log:\n    {}", last.replace('\n', "\n    ")),
     };
-    Error::new(ErrorKind::Notebook, format!("the kernel ended {when}"), format!("{how}{said}")).fix(
-        format!(
+    Error::new(ErrorKind::Notebook, format!("the kernel ended {when}"), format!("{how}{log_text}"))
+        .fix(format!(
             "if memory ran out, close other programs or use `--profile tiny`; else `{}` looks for \
              the cause",
             program::command("doctor")
-        ),
-    )
+        ))
 }

@@ -84,9 +84,9 @@ pub enum Profile {
 
 impl Profile {
     /// Returns the profile from the option, else from the environment.
-    fn choose(asked: Option<Self>) -> Result<Self> {
-        if let Some(asked) = asked {
-            return Ok(asked);
+    fn choose(profile: Option<Self>) -> Result<Self> {
+        if let Some(profile) = profile {
+            return Ok(profile);
         }
         match std::env::var_os(PROFILE_ENV_VAR).filter(|value| !value.is_empty()) {
             None => Ok(Profile::Default),
@@ -113,31 +113,32 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let mut jobs = jobs.collect::<Result<Vec<_>>>()?;
     check_distinct(&jobs)?;
     let libraries = args.interactive.then(Libraries::locate_or_fetch).transpose()?;
-    let place = match &args.device {
+    let device = match &args.device {
         Some(name) => name.parse::<DeviceSpec>()?.checked()?,
         None => DeviceSpec::auto()?,
     };
-    eprintln!("profile: {}, device: {}", options::name_of(&profile), place.describe());
+    eprintln!("profile: {}, device: {}", options::name_of(&profile), device.describe());
     prebuilt::ensure_built(&mut prebuilt::terminal_progress())?;
     // The kernel ends with the thread that started it, so everything runs on this one.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|e| Error::io("starting the runner", &e))?;
-    let place = place.to_string();
+    let device = device.to_string();
     let name = options::name_of(&profile);
-    let said = [(PROFILE_ENV_VAR, name.as_str()), (DEVICE_VARIABLE, place.as_str())];
+    let variables = [(PROFILE_ENV_VAR, name.as_str()), (DEVICE_VARIABLE, device.as_str())];
     let count = jobs.len();
     let mut failed = Vec::new();
     for (number, job) in jobs.iter_mut().enumerate() {
         if count > 1 {
             eprintln!("\n{} ({} of {count})", job.path.display(), number + 1);
         }
-        let halt =
-            job.run(&runtime, &said, args, profile, libraries.as_ref()).unwrap_or_else(|error| {
+        let halt = job.run(&runtime, &variables, args, profile, libraries.as_ref()).unwrap_or_else(
+            |error| {
                 eprintln!("error: {error}");
                 Some(HaltReason::KernelDied(error))
-            });
+            },
+        );
         if let Some(HaltReason::Interrupted) = halt {
             if number + 1 < count {
                 eprintln!("not run: {} more", count - number - 1);
@@ -148,8 +149,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     }
     if count > 1 {
         eprintln!("\n{} of {count} notebooks succeeded", count - failed.len());
-        for (path, place) in &failed {
-            eprintln!("  failed: {path} ({place})");
+        for (path, summary) in &failed {
+            eprintln!("  failed: {path} ({summary})");
         }
     }
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

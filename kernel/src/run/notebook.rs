@@ -133,10 +133,11 @@ impl Notebook {
             }
         }
         let metadata = self.json["metadata"].as_object_mut();
-        let ours = metadata.and_then(|all| all.get_mut("epsilab")).and_then(Value::as_object_mut);
-        if let Some(ours) = ours {
-            ours.remove("redacted");
-            ours.remove("saved");
+        let epsilab =
+            metadata.and_then(|all| all.get_mut("epsilab")).and_then(Value::as_object_mut);
+        if let Some(epsilab) = epsilab {
+            epsilab.remove("redacted");
+            epsilab.remove("saved");
         }
     }
 
@@ -228,7 +229,7 @@ fn has_tag(cell: &Value, tag: &str) -> bool {
 }
 
 fn not_found_error(path: &Path) -> Error {
-    let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+    let current_dir = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
     let beside = list_notebooks(parent_of(path));
     let beside = beside.iter().filter_map(|notebook| notebook.file_name()?.to_str()).take(8);
     let fix = match beside.collect::<Vec<_>>().as_slice() {
@@ -238,7 +239,7 @@ fn not_found_error(path: &Path) -> Error {
     Error::new(
         ErrorKind::Notebook,
         format!("no notebook {}", path.display()),
-        format!("there is no such file (looked from {})", here.display()),
+        format!("there is no such file (looked from {})", current_dir.display()),
     )
     .fix(fix)
 }
@@ -301,12 +302,12 @@ fn validate_kernel(json: &Value, path: &Path) -> Result<()> {
         .as_str()
         .or_else(|| json["metadata"]["language_info"]["name"].as_str())
         .map(str::to_lowercase);
-    let ours = match (name, language.as_deref()) {
+    let is_supported = match (name, language.as_deref()) {
         (_, Some(language)) => language == "rust",
         (Some(name), None) => matches!(name, KERNEL_NAME | "rust"),
         (None, None) => true,
     };
-    if ours {
+    if is_supported {
         return Ok(());
     }
     let wants = match (name, language) {
@@ -375,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_notebook_is_refused_with_advice() {
+    fn files_that_are_no_notebooks_are_refused_with_advice() {
         refused("not json", "not JSON");
         refused("{}", "without `nbformat`");
         refused("[1]", "without `nbformat`");

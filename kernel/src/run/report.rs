@@ -90,9 +90,9 @@ fn indent(source: &str) -> String {
 }
 
 /// Formats the number and the first line of a cell; the time of the cell is printed behind them.
-pub fn of_cell(number: usize, of: usize, source: &str) -> String {
-    let width = of.to_string().len();
-    format!("[{number:>width$}/{of}] {:<MAX_CODE_WIDTH$} ", first_line(source))
+pub fn of_cell(number: usize, total: usize, source: &str) -> String {
+    let width = total.to_string().len();
+    format!("[{number:>width$}/{total}] {:<MAX_CODE_WIDTH$} ", first_line(source))
 }
 /// Prints the description of a step that begins, and returns the time.
 pub fn begin(what: &str) -> Instant {

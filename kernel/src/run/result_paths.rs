@@ -32,7 +32,7 @@ impl ResultPaths {
         // Fails now rather than after minutes of training.
         options::check_out(to)?;
         let page = notebook.with_file_name(format!("{stem}.html"));
-        if notebook.canonicalize().is_ok_and(|there| there == real) {
+        if notebook.canonicalize().is_ok_and(|target| target == real) {
             return Err(Error::new(
                 ErrorKind::Setting,
                 format!("--out {} is the notebook's own folder", to.display()),

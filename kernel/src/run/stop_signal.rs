@@ -13,8 +13,8 @@ impl StopSignal {
     /// the end of the terminal is by `nohup`, is no request.
     pub fn listen() -> Self {
         let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-        let heard = |kind: &SignalKind| !interrupt::is_ignored(kind.as_raw_value());
-        Self { signals: kinds.map(|kind| heard(&kind).then(|| signal(kind).ok()).flatten()) }
+        let is_handled = |kind: &SignalKind| !interrupt::is_ignored(kind.as_raw_value());
+        Self { signals: kinds.map(|kind| is_handled(&kind).then(|| signal(kind).ok()).flatten()) }
     }
 
     /// Waits for a request to stop. Cancel safe.

@@ -7,6 +7,7 @@ use epsilab::{Error, Result};
 
 use crate::folder::entries;
 use crate::options::{self, DATASETS, suggest_names};
+use crate::train::table_args::TableArgs;
 
 /// Seed of the split of the data, which never changes, so that the parts do not depend on the run.
 const SPLIT_SEED: u64 = 0;
@@ -16,13 +17,12 @@ const SPLIT_SEED: u64 = 0;
 pub struct DataArgs {
     /// glyphs, patterns, sentences, mnist, fashion_mnist, cifar10, cifar100, ag_news; a folder of
     /// images with one subfolder per class (or train/ and test/ with such subfolders); a folder of
-    /// WebDataset shards *.tar (or train/ and test/ with shards), or one FILE.tar; a table FILE.csv
-    /// of numeric features [default: glyphs]
+    /// WebDataset shards *.tar (or train/ and test/ with shards), or one FILE.tar; a table with a
+    /// header, such as FILE.csv, FILE.tsv or FILE.csv.gz [default: glyphs]
     #[arg(long, value_name = "NAME|FOLDER|FILE.tar|FILE.csv")]
     data: Option<String>,
-    /// Column of a table that names the class [default: label]
-    #[arg(long, value_name = "COLUMN")]
-    label: Option<String>,
+    #[command(flatten)]
+    table: TableArgs,
     /// Pixels along each side that images of a folder or of shards are resized to [default: 32]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     image_size: Option<i64>,
@@ -48,20 +48,21 @@ impl DataArgs {
         let (train, test) = self.parts()?;
         let name = self.data.as_deref().unwrap_or("glyphs");
         let known = DATASETS.iter().find(|(known, _)| *known == name);
-        let is_table = known.is_none() && [".csv", ".csv.gz"].iter().any(|end| name.ends_with(end));
-        let is_images = known.is_none() && !is_table && is_image_source(Path::new(name));
-        for (option, given, applies, of) in [
-            ("--label", self.label.is_some(), is_table, "a table FILE.csv"),
-            ("--image-size", self.image_size.is_some(), is_images, "images in files"),
-        ] {
-            if given && !applies {
-                let why = format!("applies only to {of}");
-                return Err(Error::setting(option, "given", why).fix("leave it out"));
+        let is_images = known.is_none() && is_image_source(Path::new(name));
+        let is_table = known.is_none() && !is_images && is_table(Path::new(name));
+        let of_images = [("--image-size", self.image_size.is_some())];
+        let of_tables = self.table.given();
+        let misplaced =
+            [("images in files", is_images, &of_images[..]), ("a table", is_table, &of_tables[..])];
+        for (source, _, options) in misplaced.into_iter().filter(|(_, applies, _)| !applies) {
+            if let Some((option, _)) = options.iter().find(|(_, given)| *given) {
+                let why = format!("only {source} can have this option");
+                return Err(Error::setting(*option, "given", why).fix("leave it out"));
             }
         }
         let data = match known {
             Some((_, read)) => read()?,
-            None if is_table => data::csv(name, self.label.as_deref().unwrap_or("label"))?,
+            None if is_table => self.table.read(Path::new(name))?,
             None if is_images => {
                 let side =
                     options::non_negative_count("--image-size", self.image_size)?.unwrap_or(32);
@@ -76,11 +77,12 @@ impl DataArgs {
                 let names: Vec<&str> = DATASETS.iter().map(|(known, _)| *known).collect();
                 let why = "no data set or folder has this name";
                 return Err(Error::setting("--data", name, why).fix(format!(
-                    "{}, or name a folder of images, or a file that ends in .tar or .csv",
+                    "{}, or name a folder of images, a .tar file of images or a table such as FILE.csv",
                     suggest_names(name, &names)
                 )));
             }
         };
+        data.notices().iter().for_each(|notice| eprintln!("{notice}"));
         let data =
             self.split.iter().try_fold(data, |data, share| data.split(*share, SPLIT_SEED))?;
         let (train, test) =
@@ -101,6 +103,13 @@ impl DataArgs {
         };
         Ok((part("--train", self.train)?, part("--test", self.test)?))
     }
+}
+
+/// Returns whether the path is that of a table: a file, or a name that only a table has.
+fn is_table(path: &Path) -> bool {
+    const ENDINGS: [&str; 6] = [".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".parquet"];
+    let name = path.to_string_lossy().to_lowercase();
+    path.is_file() || ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
 /// Returns whether the path is a folder, or a shard.
@@ -131,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shards_are_told_from_class_folders() {
+    fn shards_are_distinguished_from_class_folders() {
         let found = |files: &[&str]| {
             let root = tempfile::tempdir().unwrap();
             for name in files {
@@ -152,8 +161,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let read = |data: &str, size: Option<i64>| {
             let data = Some(root.path().join(data).to_string_lossy().into_owned());
-            DataArgs { data, label: None, image_size: size, split: None, train: None, test: None }
-                .read()
+            let table = TableArgs::default();
+            DataArgs { data, table, image_size: size, split: None, train: None, test: None }.read()
         };
         let image = include_bytes!("../../../tests/data/images/grey.jpg");
         for class in ["a", "b"] {

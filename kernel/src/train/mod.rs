@@ -12,6 +12,7 @@ mod pretrained;
 mod progress;
 mod report;
 mod settings;
+mod table_args;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -145,8 +146,8 @@ impl TrainArgs {
 
     /// Prints the commands' defaults that determine the plan for this number of examples.
     fn print_preset(&self, examples: usize) -> Result<()> {
-        if let (None, Some(words)) = (&self.file, self.plan.describe_preset(examples)?) {
-            eprintln!("{words}");
+        if let (None, Some(preset)) = (&self.file, self.plan.describe_preset(examples)?) {
+            eprintln!("{preset}");
         }
         Ok(())
     }

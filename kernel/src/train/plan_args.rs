@@ -185,12 +185,12 @@ impl SelectionArgs {
         method: &dyn Method,
         settings: &SettingArgs,
     ) -> Result<Option<PrivateSelection>> {
-        let of = |trials| {
+        let selection = |trials| {
             PrivateSelection::from_boxed(method.clone_box(), trials)
                 .learning_rates(self.learning_rates.iter().copied())
                 .clips(self.clips.iter().copied())
         };
-        Ok(self.trials(settings)?.map(of))
+        Ok(self.trials(settings)?.map(selection))
     }
 
     /// Returns the number of trials of a private selection.

@@ -43,8 +43,8 @@ impl StderrRunObserver {
 }
 
 impl Observer for StderrRunObserver {
-    fn on_note(&mut self, words: &str) {
-        self.print_line(words);
+    fn on_note(&mut self, text: &str) {
+        self.print_line(text);
     }
 
     fn on_start(&mut self, progress: &Progress<'_>) {

@@ -24,9 +24,9 @@ pub struct SettingArgs {
 
 /// Returns all settings, each once.
 pub fn specs() -> impl Iterator<Item = &'static SettingSpec> {
-    let own = methods::methods().into_iter().flat_map(|method| method.descriptor().own);
+    let method_specs = methods::methods().into_iter().flat_map(|method| method.descriptor().own);
     let mut seen = BTreeSet::new();
-    methods::shared_settings().chain(own).filter(move |spec| seen.insert(spec.id))
+    methods::shared_settings().chain(method_specs).filter(move |spec| seen.insert(spec.id))
 }
 
 /// Returns the commands' default of a setting.
@@ -58,7 +58,7 @@ fn help(spec: &SettingSpec) -> String {
     let default = preset(spec).unwrap_or(spec.default);
     let default = if default.is_empty() { String::new() } else { format!(" [default: {default}]") };
     let known = methods::methods().into_iter().map(|method| method.descriptor());
-    let having = known.filter(|method| method.own.iter().any(|own| own.id == spec.id));
+    let having = known.filter(|method| method.own.iter().any(|own_spec| own_spec.id == spec.id));
     let owners: Vec<&str> = having.map(|method| method.name).collect();
     match &owners[..] {
         [] => format!("{}{default}", spec.help),
@@ -157,7 +157,8 @@ impl SettingArgs {
         let descriptor = method.descriptor();
         for spec in specs().filter(|spec| spec.scope != Scope::Execution) {
             // Methods may have settings of one name.
-            let spec = descriptor.own.iter().find(|own| own.id == spec.id).unwrap_or(spec);
+            let spec =
+                descriptor.own.iter().find(|own_spec| own_spec.id == spec.id).unwrap_or(spec);
             let Some(values) = self.given.get(spec.id) else {
                 if let (Some(value), None) = (self.preset(spec, examples), spec.refusal(descriptor))
                 {
@@ -306,9 +307,9 @@ mod tests {
         register(&OUTSIDE).expect("names of its own");
         let args = typed(&["--method", "outside", "--turns", "3", "--sigma", "1"]);
         let method = args.method("dp-sgd", None).expect("a method");
-        let own = Builder::from(Outside { turns: 3 }).settings().clone();
+        let expected = Builder::from(Outside { turns: 3 }).settings().clone();
         assert_eq!(method.descriptor().name, "outside");
-        assert_eq!(method.settings().learning_rate, own.learning_rate);
+        assert_eq!(method.settings().learning_rate, expected.learning_rate);
         let mut help = SettingArgs::augment_args(Command::new("train"));
         assert!(help.render_long_help().to_string().contains("Of outside: Turns of a step"));
         let other = typed(&["--turns", "3"]).method("dp-sgd", None).unwrap_err();

@@ -46,7 +46,7 @@ fn exit_codes_are_verdicts() {
 }
 
 #[test]
-fn words_say_what_was_tested_and_what_the_verdict_means() {
+fn the_text_has_what_was_tested_and_the_meaning_of_the_verdict() {
     let output = small(&["no-clip"]);
     let words = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{words}");

@@ -77,8 +77,9 @@ fn the_roofline_has_every_layer_and_its_limit() {
     let args = ["--models", "simple_vgg", "--batch", "32", "--steps", "2", "--threads", "1"];
     let output = bench(&[&args[..], &["--roofline", "--json"]].concat());
     let all = json(&output);
-    let number =
-        |of: &Value, name: &str| of[name].as_f64().unwrap_or_else(|| panic!("{name}: {of}"));
+    let number = |layer: &Value, name: &str| {
+        layer[name].as_f64().unwrap_or_else(|| panic!("{name}: {layer}"))
+    };
     let model = &all[0];
     let layers = model["layers"].as_array().expect("layers");
     let sum = |name: &str| layers.iter().map(|layer| number(layer, name)).sum::<f64>();

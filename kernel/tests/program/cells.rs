@@ -28,34 +28,34 @@ fn run_until_stopped() -> u32 {
 "#;
 
 #[test]
-fn commands_of_the_lab_are_answered_and_unknown_ones_suggest() {
+fn commands_of_the_lab_run_and_unknown_ones_have_a_suggestion() {
     let mut kernel = session();
     kernel
         .run_ok("use epsilab::prelude::*;\nlet list = vec![1u8, 2]; let name = \"ä\".to_string();");
     kernel.run_ok("let data = data::glyphs_with(20, 5, 1)?;");
-    let said = |kernel: &mut Session, code: &str| kernel.run_ok(code).stream("stdout");
-    let help = said(&mut kernel, ":help");
+    let stdout = |kernel: &mut Session, code: &str| kernel.run_ok(code).stream("stdout");
+    let help = stdout(&mut kernel, ":help");
     assert!(help.contains(":ledger") && help.contains(":dep"), "{help}");
-    let vars = said(&mut kernel, ":vars");
+    let vars = stdout(&mut kernel, ":vars");
     let lines: Vec<&str> = vars.lines().collect();
     assert!(lines[0].starts_with("data") && lines[0].contains("20 training"), "{vars}");
     assert!(lines[1].contains("Vec<u8>") && lines[1].ends_with("2 elements, 2 bytes"), "{vars}");
     assert!(lines[2].starts_with("name") && lines[2].ends_with("2 bytes"), "{vars}");
     assert_eq!(kernel.run_ok("list.len()").result(), "2", "variables are kept");
     let timed =
-        said(&mut kernel, ":time\nstd::thread::sleep(std::time::Duration::from_millis(300));");
+        stdout(&mut kernel, ":time\nstd::thread::sleep(std::time::Duration::from_millis(300));");
     let times: Vec<&str> = timed.split(" s").collect();
     assert!(times[0].starts_with("compiled in ") && times.last() == Some(&"\n"), "{timed}");
     let ran = times[1].strip_prefix(", ran in ").and_then(|ran| ran.parse::<f64>().ok());
     assert!(ran >= Some(0.3), "{timed}");
-    assert_eq!(said(&mut kernel, ":device"), "cpu\n");
+    assert_eq!(stdout(&mut kernel, ":device"), "cpu\n");
     data_sets_are_listed_with_their_folders(&mut kernel);
     for code in [":ledger", ":runs"] {
         let ran = kernel.run_ok(code);
         assert!(ran.of("display_data").count() + ran.of("execute_result").count() == 1, "{code}");
     }
-    let (name, _, story) = kernel.run(":ledgr\nlist").error();
-    assert!(name == "CompileError" && story.contains("did you mean `:ledger`?"), "{story}");
+    let (name, _, traceback) = kernel.run(":ledgr\nlist").error();
+    assert!(name == "CompileError" && traceback.contains("did you mean `:ledger`?"), "{traceback}");
     let reply = kernel.ask("complete_request", json!({ "code": ":de", "cursor_pos": 3 }));
     assert_eq!(reply["matches"], json!([":dep", ":device"]));
 }
@@ -68,9 +68,9 @@ fn data_sets_are_listed_with_their_folders(kernel: &mut Client) {
     let mut listed = || {
         let set = format!("unsafe {{ std::env::set_var(\"EPSILAB_DATA\", {:?}); }}", root.path());
         kernel.run_ok(&set);
-        let said = kernel.run_ok(":data").stream("stdout");
-        assert!(said.contains("drawn by code"), "{said}");
-        said.lines().find(|line| line.starts_with("MNIST ")).expect("MNIST").to_owned()
+        let stdout = kernel.run_ok(":data").stream("stdout");
+        assert!(stdout.contains("drawn by code"), "{stdout}");
+        stdout.lines().find(|line| line.starts_with("MNIST ")).expect("MNIST").to_owned()
     };
     // Some machines have data sets in a folder of the root.
     let elsewhere = root.path().ancestors().any(|above| above.join("datasets/mnist").exists());
@@ -140,8 +140,8 @@ fn values_are_shown_as_evcxr_shows_them() {
     ] {
         assert_eq!(kernel.run_ok(code).result(), shown, "{code}");
     }
-    let (_, _, story) = kernel.run("vec![Bare]").error();
-    assert!(story.contains("`Bare` has no `Debug` form"), "{story}");
+    let (_, _, traceback) = kernel.run("vec![Bare]").error();
+    assert!(traceback.contains("`Bare` has no `Debug` form"), "{traceback}");
     for (code, shown) in [
         ("models::linear(&data::glyphs_with(20, 5, 1)?).build()?.summary()", "linear: "),
         ("epsilab::lab::runs()?", ""),
@@ -203,15 +203,15 @@ fn types_of_the_standard_library_are_found() {
     ];
     let lets = found.iter().enumerate().map(|(i, (code, _))| format!("let found{i} = {code};\n"));
     kernel.run_ok(&lets.collect::<String>());
-    let said = kernel.run_ok(":vars").stream("stdout");
+    let stdout = kernel.run_ok(":vars").stream("stdout");
     for (i, (code, kind)) in found.iter().enumerate() {
         let name = format!("found{i} ");
-        let line = said.lines().find(|line| line.starts_with(&name)).expect(code);
-        assert!(line.contains(kind), "{code}: {said}");
+        let line = stdout.lines().find(|line| line.starts_with(&name)).expect(code);
+        assert!(line.contains(kind), "{code}: {stdout}");
     }
     let hover = json!({ "code": "Vec::<u8>::new().push", "cursor_pos": 21, "detail_level": 0 });
-    let said = kernel.ask("inspect_request", hover).to_string();
-    assert!(said.contains("Appends an element"), "{said}");
+    let stdout = kernel.ask("inspect_request", hover).to_string();
+    assert!(stdout.contains("Appends an element"), "{stdout}");
 }
 
 #[test]
@@ -234,17 +234,20 @@ fn tensors_and_modules_of_burn_are_used_directly() {
     assert_eq!(kernel.run_ok("shape").result(), "[5, 2]");
     assert_eq!(kernel.run_ok("sum.is_finite()").result(), "true");
     assert_eq!(kernel.run_ok("net.num_params()").result(), "22");
-    let (_, value, story) = kernel.run("let n = net.num_params();").error();
-    assert!(value.contains("type of `n`") && story.contains("let n: Type"), "{value}\n{story}");
+    let (_, value, traceback) = kernel.run("let n = net.num_params();").error();
+    assert!(
+        value.contains("type of `n`") && traceback.contains("let n: Type"),
+        "{value}\n{traceback}"
+    );
 }
 
 #[test]
 fn common_mistakes_are_explained_in_a_line() {
     let mut kernel = session();
     let mut explained = |code: &str, help: &str| {
-        let (_, _, story) = kernel.run(code).error();
-        assert!(story.contains(help), "{code}\n{story}");
-        assert!(!story.contains("evcxr") && !story.contains("_::"), "{story}");
+        let (_, _, traceback) = kernel.run(code).error();
+        assert!(traceback.contains(help), "{code}\n{traceback}");
+        assert!(!traceback.contains("evcxr") && !traceback.contains("_::"), "{traceback}");
     };
     explained("let v = vec![1]; let w = v; v.len()", "`v.clone()`");
     explained(
@@ -274,14 +277,14 @@ fn common_mistakes_are_explained_in_a_line() {
 }
 
 #[test]
-fn what_a_cell_prints_beyond_the_limit_is_kept_in_a_file() {
+fn output_beyond_the_limit_is_kept_in_a_file() {
     let mut kernel = session();
     let ran = kernel.run_ok("for i in 0..3_000_000 { println!(\"line {i}\"); }\n7");
     assert_eq!(ran.result(), "7");
     let shown = ran.stream("stdout");
     assert!(shown.len() <= 1 << 20 && shown.len() > (1 << 20) - 64, "{}", shown.len());
-    let said = ran.stream("stderr");
-    let path = said.trim().trim_end_matches(']').rsplit_once(" in ").expect("a path").1;
+    let stderr = ran.stream("stderr");
+    let path = stderr.trim().trim_end_matches(']').rsplit_once(" in ").expect("a path").1;
     let all = shown + &std::fs::read_to_string(path).expect("kept");
     assert_eq!(all.lines().count(), 3_000_000);
     assert!(all.ends_with("line 2999998\nline 2999999\n"));
@@ -299,18 +302,18 @@ fn progress_lines_are_shown_while_they_are_printed() {
         gate.code()
     );
     let id = kernel.send(&code);
-    let mut said = String::new();
+    let mut text = String::new();
     for i in 1..=4 {
         let line = format!("\r{i} of 4");
         kernel.listen(&id, |kind, content| {
-            said.push_str(content["text"].as_str().filter(|_| kind == "stream").unwrap_or(""));
-            said.ends_with(&line)
+            text.push_str(content["text"].as_str().filter(|_| kind == "stream").unwrap_or(""));
+            text.ends_with(&line)
         });
         gate.open();
     }
     let ran = kernel.finish(&id);
     assert!(ran.ok(), "{:#}", ran.reply);
-    assert_eq!(said + &ran.stream("stderr"), "\r1 of 4\r2 of 4\r3 of 4\r4 of 4 done\n");
+    assert_eq!(text + &ran.stream("stderr"), "\r1 of 4\r2 of 4\r3 of 4\r4 of 4 done\n");
     // A line that is overwritten soon is not sent.
     let ran = kernel.run_ok(
         "for i in 1..=400 {
@@ -319,21 +322,21 @@ fn progress_lines_are_shown_while_they_are_printed() {
         }
         eprintln!(\" done\");",
     );
-    let said = ran.stream("stderr");
-    assert!(said.starts_with('\r') && said.ends_with("\r400 of 400 done\n"), "{said:?}");
-    assert!(said.matches('\r').count() < 200 && ran.of("stream").count() < 200, "{said:?}");
+    let text = ran.stream("stderr");
+    assert!(text.starts_with('\r') && text.ends_with("\r400 of 400 done\n"), "{text:?}");
+    assert!(text.matches('\r').count() < 200 && ran.of("stream").count() < 200, "{text:?}");
     // Nothing of a panic message in pieces is taken for text.
-    let (name, value, story) = kernel.run("eprint!(\"half\"); panic!(\"whole\")").error();
-    assert_eq!((name.as_str(), value.as_str()), ("Panic", "whole"), "{story}");
+    let (name, value, traceback) = kernel.run("eprint!(\"half\"); panic!(\"whole\")").error();
+    assert_eq!((name.as_str(), value.as_str()), ("Panic", "whole"), "{traceback}");
     let quick = kernel.run_ok(
         "use std::io::Write;
         for i in 1..=100_000 { print!(\"\\r{i:6} of 100000\"); std::io::stdout().flush()?; }
         7",
     );
     assert_eq!(quick.result(), "7");
-    let said = quick.stream("stdout");
-    assert!(said.ends_with("\r100000 of 100000"), "{:?}", said.lines().last());
-    assert!(said.len() < 100_000, "{} bytes", said.len());
+    let text = quick.stream("stdout");
+    assert!(text.ends_with("\r100000 of 100000"), "{:?}", text.lines().last());
+    assert!(text.len() < 100_000, "{} bytes", text.len());
 }
 
 /// Quarto and MyST ask for inline values of a text so.
@@ -372,7 +375,7 @@ pub fn removes_after_asking(file: &std::path::Path) -> String {
 }
 
 #[test]
-fn a_cell_that_reads_input_asks_the_front_end() {
+fn a_cell_that_reads_input_requests_it_from_the_front_end() {
     let mut kernel = session();
     kernel.run_ok(
         "fn read() -> String { let mut line = String::new(); \
@@ -382,8 +385,8 @@ fn a_cell_that_reads_input_asks_the_front_end() {
     let id = kernel.send_with("print!(\"name? \"); let name = read();", asks.clone());
     assert_eq!(kernel.question(), id);
     // The prompt comes first.
-    let heard = kernel.listen(&id, |kind, _| kind == "stream");
-    assert_eq!(heard.last().unwrap().1["text"], "name? ");
+    let messages = kernel.listen(&id, |kind, _| kind == "stream");
+    assert_eq!(messages.last().unwrap().1["text"], "name? ");
     kernel.answer("Zoë");
     assert!(kernel.finish(&id).ok());
     assert_eq!(kernel.run_ok("name").result(), "\"Zoë\\n\"");
@@ -415,11 +418,11 @@ fn a_cell_that_reads_input_asks_the_front_end() {
         "loop { let mut s = String::new(); let _ = std::io::stdin().read_line(&mut s); \
          if s.trim() == \"y\" { break; } }",
     ] {
-        let (name, _, story) = kernel.run(code).error();
-        assert!(name == "InputError" && story.contains("what to do"), "{name}: {story}");
+        let (name, _, traceback) = kernel.run(code).error();
+        assert!(name == "InputError" && traceback.contains("what to do"), "{name}: {traceback}");
     }
-    let said = kernel.run("print!(\"{}\", std::io::stdin().lines().next().unwrap().is_err());");
-    assert_eq!(said.stream("stdout"), "true");
+    let output = kernel.run("print!(\"{}\", std::io::stdin().lines().next().unwrap().is_err());");
+    assert_eq!(output.stream("stdout"), "true");
 
     // The next cell can ask again; Ctrl+D is the end of the input.
     let id = kernel.send_with("read()", asks);
@@ -444,15 +447,15 @@ fn a_loop_of_a_cell_can_be_stopped_and_variables_are_kept() {
         kernel.listen(&id, |kind, _| kind == "stream");
         // One interrupt ends a loop that would never end.
         kernel.control("interrupt_request", json!({}));
-        let (name, value, story) = kernel.finish(&id).error();
+        let (name, value, traceback) = kernel.finish(&id).error();
         assert!(name == "Interrupted" && value.contains("stopped in a loop"), "{name}: {value}");
-        story
+        traceback
     };
-    let story = stopped("loop { n += 1; if n == 2000 { println!(\"1\"); } }");
-    assert!(story.contains("Still there: `list`, `n`, `text`"), "{story}");
-    let story =
+    let traceback = stopped("loop { n += 1; if n == 2000 { println!(\"1\"); } }");
+    assert!(traceback.contains("Still there: `list`, `n`, `text`"), "{traceback}");
+    let traceback =
         stopped("let new = 3;\nfor i in 0u64.. { list[0] = i; if i == 2000 { println!(\"2\"); } }");
-    assert!(story.contains("this cell defines were not kept"), "{story}");
+    assert!(traceback.contains("this cell defines were not kept"), "{traceback}");
     stopped("fn wait() { while std::hint::black_box(true) { } }\nprintln!(\"3\"); wait();");
     stopped(
         "println!(\"4\"); std::thread::spawn(|| { let mut n = 0u32; loop { n = n.wrapping_add(1); } \
@@ -463,21 +466,21 @@ fn a_loop_of_a_cell_can_be_stopped_and_variables_are_kept() {
         "fn fib(n: u64) -> u64 { if n < 2 { n } else { fib(n - 1) + fib(n - 2) } }\n\
          println!(\"6\"); fib(99);",
     );
-    let said = kernel.run_ok("println!(\"{} {} {text}\", n > 1000, list[0] > 1000);");
-    assert_eq!(said.stream("stdout"), "true true kept\n");
+    let output = kernel.run_ok("println!(\"{} {} {text}\", n > 1000, list[0] > 1000);");
+    assert_eq!(output.stream("stdout"), "true true kept\n");
     // The interrupt ends with its cell.
     assert_eq!(kernel.run_ok("let mut sum = 0; for i in 0..5 { sum += i; }\nsum").result(), "10");
     // A panic in a loop of one line names its column.
-    let (_, value, story) = kernel.run("for i in 0..3 { list[7 + i] = 1; }").error();
+    let (_, value, traceback) = kernel.run("for i in 0..3 { list[7 + i] = 1; }").error();
     assert!(value.contains("out of bounds"), "{value}");
     assert!(
-        story.contains("1 | for i in 0..3 { list[7 + i] = 1; }\n  |                     ^"),
-        "{story}"
+        traceback.contains("1 | for i in 0..3 { list[7 + i] = 1; }\n  |                     ^"),
+        "{traceback}"
     );
     // Errors of the compiler have the columns of the cell, and code that the compiler itself runs
     // has no stop points.
-    let (_, _, story) = kernel.run("for i in 0..3 { let x: u8 = \"a\"; }").error();
-    assert!(story.contains("  |                             ^^^"), "{story}");
+    let (_, _, traceback) = kernel.run("for i in 0..3 { let x: u8 = \"a\"; }").error();
+    assert!(traceback.contains("  |                             ^^^"), "{traceback}");
     let code = "const fn sum() -> u32 { let mut n = 0; while n < 9 { n += 1; } n }\n\
                 const SUM: u32 = sum();\nSUM";
     assert_eq!(kernel.run_ok(code).result(), "9");
@@ -502,7 +505,7 @@ fn interrupts_stop_a_cell_first_by_signal_then_by_force() {
     let calls: String = (0..600).map(|i| format!("f{i}(1.0).len() + ")).collect();
     let id = kernel.send(&format!("{functions} let total = {calls} 0;"));
     kernel.listen(&id, |kind, _| kind == "execute_input");
-    let is_compiler = |of: u32| name(of).is_some_and(|name| name == "rustc");
+    let is_compiler = |process: u32| name(process).is_some_and(|name| name == "rustc");
     wait_until("a compiler", || {
         !cfg!(target_os = "linux") || family(kernel.child.id()).into_iter().any(is_compiler)
     });
@@ -545,22 +548,22 @@ fn interrupts_stop_a_cell_first_by_signal_then_by_force() {
 
     // A crash is reported, and the kernel continues.
     let ran = kernel.run("println!(\"last words\"); eprintln!(\"why\"); std::process::abort();");
-    let (name, value, story) = ran.error();
+    let (name, value, traceback) = ran.error();
     assert!(name == "Crash" && value.contains("lost"), "{name}: {value}");
     // Either in the error or above it, but never lost.
     assert_eq!(ran.stream("stdout"), "last words\n");
-    let seen = story + &ran.stream("stderr");
+    let seen = traceback + &ran.stream("stderr");
     assert_eq!(seen.matches("why").count(), 1, "{seen}");
-    let said = kernel.run_ok("epsilab::Error::setting(\"a\", 1, \"b\").to_string()");
-    assert_eq!(said.result(), "\"a = 1: b\"");
+    let output = kernel.run_ok("epsilab::Error::setting(\"a\", 1, \"b\").to_string()");
+    assert_eq!(output.result(), "\"a = 1: b\"");
 
     // Everything is forgotten except the lab, which stays loaded.
     kernel.run_ok("let gone = 1;");
     kernel.run_ok(":clear");
     assert_eq!(kernel.run_ok("let there = 1;").result(), "", "no value of the kernel's own cell");
     assert_eq!(kernel.run("gone").error().0, "CompileError");
-    let said = kernel.run_ok("epsilab::Error::setting(\"a\", 1, \"b\").to_string()");
-    assert_eq!(said.result(), "\"a = 1: b\"");
+    let output = kernel.run_ok("epsilab::Error::setting(\"a\", 1, \"b\").to_string()");
+    assert_eq!(output.result(), "\"a = 1: b\"");
 }
 
 #[test]
@@ -570,15 +573,15 @@ fn a_cell_sent_at_once_waits_for_the_lab_and_can_be_interrupted() {
     // Messages of one socket keep their order, so the cell has arrived once this is answered.
     kernel.ask("kernel_info_request", json!({}));
     kernel.control("interrupt_request", json!({}));
-    let heard = kernel.listen(&id, is_idle);
-    let said = heard.iter().position(|(kind, content)| {
+    let messages = kernel.listen(&id, is_idle);
+    let notice_at = messages.iter().position(|(kind, content)| {
         kind == "stream" && content["text"].as_str().is_some_and(|text| text.contains("starts"))
     });
-    let cleared = heard.iter().position(|(kind, _)| kind == "clear_output");
-    assert!(said.is_some() && said < cleared, "{heard:?}");
+    let cleared = messages.iter().position(|(kind, _)| kind == "clear_output");
+    assert!(notice_at.is_some() && notice_at < cleared, "{messages:?}");
     let busy = |(_, content): &&(String, Value)| content["execution_state"] == "busy";
-    assert_eq!(heard.iter().filter(busy).count(), 1, "{heard:?}");
-    let error = heard.iter().find(|(kind, _)| kind == "error").expect("an error");
+    assert_eq!(messages.iter().filter(busy).count(), 1, "{messages:?}");
+    let error = messages.iter().find(|(kind, _)| kind == "error").expect("an error");
     assert_eq!(error.1["ename"], "Interrupted");
     assert_eq!(kernel.run_ok("3").result(), "3");
     kernel.shut_down();

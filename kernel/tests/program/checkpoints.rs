@@ -184,9 +184,9 @@ fn a_request_to_terminate_keeps_the_run_and_charges_the_steps_that_were_taken() 
         let child = long_run(home.path(), libc::SIG_DFL);
         send(&child, signal);
         let ended = child.wait_with_output().unwrap();
-        let said = text(&ended.stderr);
-        assert_eq!(ended.status.code(), Some(code), "{said}");
-        assert!(said.contains("interrupted:"), "{said}");
+        let stderr = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(code), "{stderr}");
+        assert!(stderr.contains("interrupted:"), "{stderr}");
         let entries = entries(home.path());
         assert_eq!((entries.len(), &*entries[1].0), (2, "spent"));
         assert!(entries[1].1 < 1_000_000, "{entries:?}");
@@ -206,7 +206,7 @@ fn a_run_that_ignores_the_end_of_the_terminal_goes_on() {
 }
 
 #[test]
-fn a_run_that_can_not_be_stored_fails_and_says_what_stays_charged() {
+fn a_run_that_cannot_be_stored_fails_and_names_what_stays_charged() {
     let home = folder();
     let home = home.path();
     let child = long_run(home, libc::SIG_DFL);
@@ -214,13 +214,13 @@ fn a_run_that_can_not_be_stored_fails_and_says_what_stays_charged() {
     fs::write(home.join("runs"), "no folder").unwrap();
     send(&child, libc::SIGTERM);
     let ended = child.wait_with_output().unwrap();
-    let said = text(&ended.stderr);
-    assert_eq!((ended.status.code(), &*text(&ended.stdout)), (Some(1), ""), "{said}");
+    let stderr = text(&ended.stderr);
+    assert_eq!((ended.status.code(), &*text(&ended.stdout)), (Some(1), ""), "{stderr}");
     for words in ["the run is not stored", "free space", "stay charged", "--out DIR"] {
-        assert!(said.contains(words), "{words}: {said}");
+        assert!(stderr.contains(words), "{words}: {stderr}");
     }
     for words in ["stored in runs", "kept"] {
-        assert!(!said.contains(words), "{words}: {said}");
+        assert!(!stderr.contains(words), "{words}: {stderr}");
     }
     assert_eq!(entries(home)[1].0, "spent");
 }
@@ -294,9 +294,9 @@ fn a_run_whose_data_have_changed_is_not_resumed_and_nothing_is_charged() {
 
     fs::write(&table, rows(2001)).unwrap();
     let refused = output(home, &["runs", "resume", &id]);
-    let said = text(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(1), "{said}");
-    assert!(said.contains("have changed") && said.contains("restore the file"), "{said}");
+    let stderr = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("have changed") && stderr.contains("restore the file"), "{stderr}");
     assert_eq!(entries(home), charged, "the only ledger is as before");
     assert_eq!(files(&home.join("runs")), stored, "nothing is stored");
 

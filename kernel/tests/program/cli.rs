@@ -120,10 +120,10 @@ fn accountants_schedules_and_files_of_events_are_reached_from_the_command_line()
 #[test]
 fn a_bundle_for_an_older_glibc_names_what_links_it() {
     let dir = folder();
-    let asked = lab(&["bundle", "--glibc", "2.5"]).arg(dir.path()).env("PATH", "").output();
-    let asked = asked.expect("the program starts");
-    let err = text(&asked.stderr);
-    assert_eq!(asked.status.code(), Some(1), "{err}");
+    let bundle = lab(&["bundle", "--glibc", "2.5"]).arg(dir.path()).env("PATH", "").output();
+    let bundle = bundle.expect("the program starts");
+    let err = text(&bundle.stderr);
+    assert_eq!(bundle.status.code(), Some(1), "{err}");
     assert!(err.contains("pip install cargo-zigbuild"), "{err}");
     let wrong = output(&["bundle", "--glibc", "new", "x"]);
     assert_eq!(wrong.status.code(), Some(2));
@@ -210,12 +210,12 @@ fn a_kernelspec_is_installed_listed_and_removed() {
     let ours = listed.as_array().into_iter().flatten().find(|s| s["name"] == "epsilab-test");
     assert_eq!(ours.expect("listed")["binary_exists"], true);
 
-    let stranger = folder.path().join("share/jupyter/kernels/stranger");
-    std::fs::create_dir_all(&stranger).expect("made");
-    std::fs::write(stranger.join("kernel.json"), "{\"argv\": [\"x\"]}").expect("written");
+    let foreign = folder.path().join("share/jupyter/kernels/stranger");
+    std::fs::create_dir_all(&foreign).expect("made");
+    std::fs::write(foreign.join("kernel.json"), "{\"argv\": [\"x\"]}").expect("written");
     refused(&["uninstall", "--prefix", &prefix, "--name", "stranger"], "not a kernel of Epsilab");
     refused(&["install", "--prefix", &prefix, "--name", "stranger"], "another kernel");
-    assert!(stranger.join("kernel.json").is_file());
+    assert!(foreign.join("kernel.json").is_file());
 
     let remove = output(&["uninstall", "--prefix", &prefix, "--name", "epsilab-test"]);
     assert!(remove.status.success() && !dir.exists(), "{}", text(&remove.stderr));
@@ -254,20 +254,20 @@ fn without_programs() -> Option<String> {
 }
 
 #[test]
-fn doctor_says_where_cells_can_not_be_loaded_from() {
+fn doctor_reports_a_temporary_folder_that_forbids_execution() {
     let Some(folder) = without_programs() else {
         println!("skipped: no file system of this machine forbids programs");
         return;
     };
     let doctor = lab(&["doctor", "--json"]).env("TMPDIR", &folder).output().expect("started");
-    let said = one_line(&doctor)["temporary"].clone();
-    let what = said["what"].as_str().unwrap_or_default();
-    assert_eq!((doctor.status.code(), &said["status"]), (Some(1), &json!("action")), "{said}");
-    assert!(what.contains("noexec") && what.contains("set TMPDIR"), "{said}");
+    let check = one_line(&doctor)["temporary"].clone();
+    let what = check["what"].as_str().unwrap_or_default();
+    assert_eq!((doctor.status.code(), &check["status"]), (Some(1), &json!("action")), "{check}");
+    assert!(what.contains("noexec") && what.contains("set TMPDIR"), "{check}");
 }
 
 #[test]
-fn notebooks_run_headless_and_say_where_they_fail() {
+fn notebooks_run_headless_and_report_the_failing_cell() {
     let _turn = turns(1);
     let folder = folder();
     let out = folder.path().join("out");
@@ -418,17 +418,17 @@ fn results_of_an_earlier_run_survive_a_stop_before_the_first_cell() {
     }
     let mut run = lab(&["run", &path.to_string_lossy()]);
     let mut run = run.stderr(Stdio::piped()).spawn().expect("the program starts");
-    let (mut said, mut stderr) = (Vec::new(), run.stderr.take().expect("piped"));
-    while !text(&said).contains("starting the kernel") {
+    let (mut output, mut stderr) = (Vec::new(), run.stderr.take().expect("piped"));
+    while !text(&output).contains("starting the kernel") {
         let mut byte = [0];
-        assert_eq!(stderr.read(&mut byte).expect("read"), 1, "{}", text(&said));
-        said.extend_from_slice(&byte);
+        assert_eq!(stderr.read(&mut byte).expect("read"), 1, "{}", text(&output));
+        output.extend_from_slice(&byte);
     }
     // SAFETY: a signal to a child of this process.
     unsafe { libc::kill(run.id().cast_signed(), libc::SIGINT) };
-    stderr.read_to_end(&mut said).expect("read");
-    assert_eq!(run.wait().expect("it ended").code(), Some(130), "{}", text(&said));
-    assert!(text(&said).contains("nothing was written"), "{}", text(&said));
+    stderr.read_to_end(&mut output).expect("read");
+    assert_eq!(run.wait().expect("it ended").code(), Some(130), "{}", text(&output));
+    assert!(text(&output).contains("nothing was written"), "{}", text(&output));
     for path in &before {
         assert_eq!(std::fs::read_to_string(path).expect("there"), "good results");
     }

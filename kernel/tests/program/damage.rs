@@ -37,11 +37,14 @@ fn a_changed_file_is_named_and_makes_the_kernel_build_the_lab_again() {
     let removed = metadata.next().expect("metadata");
     let aside = target.join("aside");
     fs::rename(&removed, &aside).expect("moved");
-    let said = doctor(&program)["lab"].clone();
-    assert_eq!(said["intact"], false);
-    let what = said["what"].as_str().unwrap_or_default().to_owned();
+    let check = doctor(&program)["lab"].clone();
+    assert_eq!(check["intact"], false);
+    let what = check["what"].as_str().unwrap_or_default().to_owned();
     assert!(what.contains(removed.to_str().expect("UTF-8")) && what.contains("missing"), "{what}");
-    assert!(said["todo"].as_str().unwrap_or_default().contains("built when a notebook"), "{said}");
+    assert!(
+        check["todo"].as_str().unwrap_or_default().contains("built when a notebook"),
+        "{check}"
+    );
     fs::rename(&aside, &removed).expect("moved back");
 
     // A changed byte with the old size and time: only reading all files shows it.
@@ -52,9 +55,12 @@ fn a_changed_file_is_named_and_makes_the_kernel_build_the_lab_again() {
         .expect("written");
     fs::File::options().append(true).open(&root).expect("opened").set_modified(time).expect("set");
     assert_eq!(root.metadata().expect("there").len(), text.len() as u64);
-    let said = doctor(&program)["lab"].clone();
-    assert_eq!((said["status"].as_str(), said["intact"].as_bool()), (Some("action"), Some(false)));
-    assert!(said["todo"].as_str().unwrap_or_default().contains("remove the folder"), "{said}");
+    let check = doctor(&program)["lab"].clone();
+    assert_eq!(
+        (check["status"].as_str(), check["intact"].as_bool()),
+        (Some("action"), Some(false))
+    );
+    assert!(check["todo"].as_str().unwrap_or_default().contains("remove the folder"), "{check}");
 
     // Cells can't be linked to it, so the kernel reads all files and builds the lab again. That
     // fails at once without the packages.
@@ -72,12 +78,15 @@ fn a_changed_file_is_named_and_makes_the_kernel_build_the_lab_again() {
     });
     assert_eq!(kernel.ask("kernel_info_request", json!({}))["status"], "ok");
     drop(building);
-    let (name, value, story) = kernel.finish(&id).error();
+    let (name, value, traceback) = kernel.finish(&id).error();
     assert_eq!(
         (name.as_str(), value.as_str()),
         ("KernelError", "cells can't be linked to the lab")
     );
-    assert!(story.contains("cargo metadata failed") && story.contains("what to do:"), "{story}");
+    assert!(
+        traceback.contains("cargo metadata failed") && traceback.contains("what to do:"),
+        "{traceback}"
+    );
     kernel.shut_down();
 }
 

@@ -9,12 +9,15 @@ fn errors_name_the_line_and_what_to_do() {
     let mut kernel = session();
     kernel.run_ok("let keep = vec![1, 2, 3]; let text = String::from(\"a\");");
     let mut explained = |code: &str, parts: &[&str], absent: &[&str]| {
-        let (_, _, story) = kernel.run(code).error();
+        let (_, _, traceback) = kernel.run(code).error();
         for part in parts {
-            assert!(story.contains(part), "{part:?} is not in the error of {code}\n{story}");
+            assert!(
+                traceback.contains(part),
+                "{part:?} is not in the error of {code}\n{traceback}"
+            );
         }
         for part in [absent, &["Evcxr", "_::", "cargo add"]].concat() {
-            assert!(!story.contains(part), "{part:?} is in the error of {code}\n{story}");
+            assert!(!traceback.contains(part), "{part:?} is in the error of {code}\n{traceback}");
         }
     };
     explained("let t = text; println!(\"{text}\");", &["`text.clone()`", "`&text`"], &[]);
@@ -27,8 +30,8 @@ fn errors_name_the_line_and_what_to_do() {
     let thread = "let h = std::thread::spawn(|| { println!(\"{}\", keep.len()); });\n\
                   h.join().unwrap();";
     explained(thread, &["`move ||`", "`let keep = keep.clone();`"], &["E0505"]);
-    let own = format!("let keep = vec![1];\n{thread}");
-    explained(&own, &["E0373", "`move ||`"], &[]);
+    let commented = format!("let keep = vec![1];\n{thread}");
+    explained(&commented, &["E0373", "`move ||`"], &[]);
     explained("use rand::Rng;", &["line 1", "1 | use rand::Rng;", "`:dep rand = \"*\"`"], &[]);
     explained("let g = grid::Grid::new();", &["`use epsilab::grid;`"], &[":dep"]);
     explained("if keep.len() = 1 {}", &["`==`"], &[]);
@@ -53,25 +56,25 @@ fn errors_name_the_line_and_what_to_do() {
     explained(":type x", &["there is no variable `x`"], &[]);
     explained("use epsilab::prelude::*;\nDpSgd::new().target(3.0, 1e-5)", &["`Epsilon(3.0)`"], &[]);
     kernel.run_ok("use epsilab::prelude::*;");
-    let (_, _, story) = kernel.run("DpSgd?").error();
-    assert!(story.contains("`?DpSgd`"), "{story}");
+    let (_, _, traceback) = kernel.run("DpSgd?").error();
+    assert!(traceback.contains("`?DpSgd`"), "{traceback}");
     let ran = kernel.run_ok("std::thread::spawn(|| panic!(\"boom\")).join().is_err()");
     assert!(ran.stream("stderr").contains("boom") && !ran.stream("stderr").contains("lib.rs"));
     kernel.run_ok("let gone = 1;");
     kernel.run_ok(":clear");
-    let (_, _, story) = kernel.run("gone").error();
-    assert!(story.contains("`:clear` in cell") && !story.contains("moved"), "{story}");
-    let (_, value, story) = kernel
+    let (_, _, traceback) = kernel.run("gone").error();
+    assert!(traceback.contains("`:clear` in cell") && !traceback.contains("moved"), "{traceback}");
+    let (_, value, traceback) = kernel
         .run(
             "struct D; impl Drop for D { fn drop(&mut self) { panic!(\"in drop\"); } }\n\
              let d = D; panic!(\"first\");",
         )
         .error();
-    assert!(value.contains("a destructor") && !story.contains("lib.rs"), "{story}");
+    assert!(value.contains("a destructor") && !traceback.contains("lib.rs"), "{traceback}");
 }
 
 #[test]
-fn guesses_at_the_names_of_the_lab_are_answered_with_its_own() {
+fn wrong_names_of_the_lab_are_explained_with_the_right_ones() {
     let mut kernel = session();
     kernel.run_ok("use epsilab::prelude::*;");
     for (code, advice) in [
@@ -85,8 +88,8 @@ fn guesses_at_the_names_of_the_lab_are_answered_with_its_own() {
         ("data::image_folder(\"pets\", 24)?", "`&ImageOptions::size(24)`"),
         ("let x = 1\nfn f() {}", "found the end of the cell"),
     ] {
-        let (_, _, story) = kernel.run(code).error();
-        assert!(story.contains(advice), "{code}: {story}");
+        let (_, _, traceback) = kernel.run(code).error();
+        assert!(traceback.contains(advice), "{code}: {traceback}");
     }
 }
 

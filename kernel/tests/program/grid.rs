@@ -202,16 +202,16 @@ fn continued_after<const N: usize>(stops: [(i32, &str); N]) {
 #[cfg(unix)]
 #[test]
 fn child_processes_train_the_same_runs_and_are_charged_once() {
-    let (here, there) = (folder(), folder());
+    let (here, elsewhere) = (folder(), folder());
     let local = grid(here.path(), &["--epsilon", "3", "--json"]);
     let args = ["--epsilon", "3", "--json", "--engine", "processes", "--jobs", "2"];
-    let others = grid(there.path(), &args);
+    let others = grid(elsewhere.path(), &args);
     assert_eq!(unlabelled(&others), unlabelled(&local), "bit for bit");
-    let before = ledgers(there.path());
+    let before = ledgers(elsewhere.path());
     assert_eq!(before[0].lines().count(), ledgers(here.path())[0].lines().count());
-    let again = grid(there.path(), &args);
-    assert_eq!((again.stdout, ledgers(there.path())), (others.stdout, before));
-    let refused = grid(there.path(), &[&args[..], &["--partition", "main"]].concat());
+    let again = grid(elsewhere.path(), &args);
+    assert_eq!((again.stdout, ledgers(elsewhere.path())), (others.stdout, before));
+    let refused = grid(elsewhere.path(), &[&args[..], &["--partition", "main"]].concat());
     assert!(text(&refused.stderr).contains("jobs on a cluster"), "{refused:?}");
 }
 
@@ -279,7 +279,7 @@ fn an_invalid_plan_is_refused_before_training() {
         (&["--drop-rule", "all"], "magnitude"),
         (&["--method", "sgd"], "dp-ssgd"),
         (&["--method", "dp-sgd", "--drop", "0.5"], "the option --drop"),
-        (&["--method", "dp-sgd", "--scale", "1,2"], "the option --scale"),
+        (&["--method", "dp-sgd", "--gradient-scale", "1,2"], "the option --gradient-scale"),
         (&["--epochs", "1"], "--epochs and --steps"),
         (&["--optimizer", "lion"], "adam"),
         (&["--activation", "gelu"], "relu"),

@@ -23,7 +23,7 @@ fn printed_text_is_never_a_control_word() {
         let print = lines.iter().map(|line| format!("println!({line:?});")).collect::<String>();
         (print, lines.iter().map(|line| format!("{line}\n")).collect::<String>())
     };
-    for said in [
+    for printed in [
         &[begin, "x"][..],
         &[begin, "<b>x</b>", "EVCXR_END_CONTENT"],
         &["\u{1e}epsilab:flushed"],
@@ -32,7 +32,7 @@ fn printed_text_is_never_a_control_word() {
         &["EVCXR_ERROR_OCCURRED"],
         &["EVCXR_VARIABLE_CHANGED_TYPE:x", "EVCXR_INPUT_REQUEST:name"],
     ] {
-        let (code, text) = lines(said);
+        let (code, text) = lines(printed);
         prints_only(kernel, &code, &text);
     }
     // Also as the last expression, whose value is `()`.
@@ -95,8 +95,8 @@ fn output_before_a_crash_is_kept() {
              std::process::abort();"
         );
         let ran = kernel.run(&code);
-        let said = ran.stream("stdout");
-        assert!(said.ends_with(&format!("line 199\nlast {i}\n")), "{said}");
+        let stdout = ran.stream("stdout");
+        assert!(stdout.ends_with(&format!("line 199\nlast {i}\n")), "{stdout}");
         assert_eq!(ran.error().0, "Crash");
     }
     // A program started by a cell may keep the streams open after the cell process has ended.
@@ -104,8 +104,8 @@ fn output_before_a_crash_is_kept() {
         "let asleep = std::process::Command::new(\"sleep\").arg(\"3600\").spawn().unwrap();\n\
          println!(\"{}\", asleep.id()); println!(\"gone\"); std::process::abort();",
     );
-    let said = ran.stream("stdout");
-    let id = said.strip_suffix("\ngone\n").and_then(|id| id.parse().ok()).expect("an id");
+    let stdout = ran.stream("stdout");
+    let id = stdout.strip_suffix("\ngone\n").and_then(|id| id.parse().ok()).expect("an id");
     // SAFETY: a signal to a program that a cell has started. It fails if the program has ended.
     assert_eq!(unsafe { libc::kill(id, libc::SIGKILL) }, 0, "the crash is reported before it ends");
     assert_eq!(ran.error().0, "Crash");
@@ -118,13 +118,16 @@ fn crashes_are_described_in_one_line() {
     let kernel = &mut session();
     let mut crash = |code: &str, expected: &str| {
         kernel.run_ok("let kept_until_now = 1;");
-        let (name, value, story) = kernel.run(code).error();
-        assert!(name == "Crash" && value.contains(expected), "{name}: {value}\n{story}");
-        assert!(story.contains("Lost: `kept_until_now`.") && story.contains("again"), "{story}");
-        assert!(story.contains("Kept: ") && story.contains("ledgers"), "{story}");
-        assert!(story.lines().count() <= 3, "{story}");
+        let (name, value, traceback) = kernel.run(code).error();
+        assert!(name == "Crash" && value.contains(expected), "{name}: {value}\n{traceback}");
+        assert!(
+            traceback.contains("Lost: `kept_until_now`.") && traceback.contains("again"),
+            "{traceback}"
+        );
+        assert!(traceback.contains("Kept: ") && traceback.contains("ledgers"), "{traceback}");
+        assert!(traceback.lines().count() <= 3, "{traceback}");
         for internal in ["backtrace", "epsilab::kernel", "SIGABRT", "core dumped", "fatal"] {
-            assert!(!story.contains(internal), "{story}");
+            assert!(!traceback.contains(internal), "{traceback}");
         }
     };
     crash(
@@ -140,7 +143,7 @@ fn crashes_are_described_in_one_line() {
 }
 
 #[test]
-fn what_threads_print_between_cells_appears_at_once() {
+fn output_of_threads_between_cells_appears_at_once() {
     let kernel = &mut session();
     let gate = Gate::new();
     let (wait, done) = (gate.statements(), folder());
@@ -183,9 +186,12 @@ fn a_crash_between_cells_is_not_blamed_on_the_next() {
         "let precious = 1; std::thread::spawn(|| {{ {wait} std::process::abort(); }});"
     ));
     gate.open().wait_for_end();
-    let (name, value, story) = kernel.run("precious").error();
+    let (name, value, traceback) = kernel.run("precious").error();
     assert!(name == "Crash" && value.contains("a thread that it started"), "{name}: {value}");
-    assert!(story.contains("This cell did not run") && story.contains("`precious`"), "{story}");
+    assert!(
+        traceback.contains("This cell did not run") && traceback.contains("`precious`"),
+        "{traceback}"
+    );
     // A panic hook of the user's ends with its cell.
     kernel.run_ok("std::panic::set_hook(Box::new(|_| {}));");
     assert_eq!(kernel.run("panic!(\"said\");").error().1, "said");
@@ -212,8 +218,8 @@ fn closed_streams_and_missing_input_don_t_hang() {
 
     let read =
         "let mut line = String::new();\nlet n = std::io::stdin().read_line(&mut line).unwrap(); n";
-    let (name, _, story) = kernel.run(read).error();
-    assert!(name == "InputError" && story.contains("read a file"), "{name}: {story}");
+    let (name, _, traceback) = kernel.run(read).error();
+    assert!(name == "InputError" && traceback.contains("read a file"), "{name}: {traceback}");
 
     for code in ["/* never", "let open = 1; /* never /* closed */", "4 // fine\n/* never\nend"] {
         let (name, value, _) = kernel.run(code).error();

@@ -95,27 +95,27 @@ fn failures_are_reported() {
     kernel.run_ok("let kept = String::from(\"alive\");");
     kernel.run_ok(TENSOR);
 
-    let (name, value, story) = kernel.run("let x: i32 = \"äöü\";\nlet y = 1;").error();
+    let (name, value, traceback) = kernel.run("let x: i32 = \"äöü\";\nlet y = 1;").error();
     assert_eq!((name.as_str(), value.as_str()), ("CompileError", "mismatched types"));
-    assert!(story.contains("line 1") && story.contains("^^^^^"), "{story}");
+    assert!(traceback.contains("line 1") && traceback.contains("^^^^^"), "{traceback}");
 
     let ran = kernel.run("println!(\"before\");\nlet v: Vec<u8> = Vec::new();\nv[3]");
-    let (name, value, story) = ran.error();
+    let (name, value, traceback) = ran.error();
     assert_eq!(name, "Panic");
     assert!(value.contains("index out of bounds"), "{value}");
-    assert!(!story.contains("src/lib.rs"), "{story}");
+    assert!(!traceback.contains("src/lib.rs"), "{traceback}");
     assert_eq!((ran.stream("stdout").as_str(), ran.stream("stderr").as_str()), ("before\n", ""));
 
-    let (name, value, story) = kernel.run("let t = tensor_a.clone().reshape([3, 5]);").error();
-    assert_eq!(name, "Panic", "{value} {story}");
+    let (name, value, traceback) = kernel.run("let t = tensor_a.clone().reshape([3, 5]);").error();
+    assert_eq!(name, "Panic", "{value} {traceback}");
 
     let ran = kernel.run(
         "eprintln!(\"early\"); std::thread::sleep(std::time::Duration::from_millis(120));\n\
          Err(epsilab::Error::setting(\"epsilon\", 0, \"it must be positive\").fix(\"raise it\"))?;",
     );
-    let (name, value, story) = ran.error();
+    let (name, value, traceback) = ran.error();
     assert_eq!((name.as_str(), value.as_str()), ("Error", "epsilon = 0: it must be positive"));
-    assert!(story.contains("what to do: raise it"), "{story}");
+    assert!(traceback.contains("what to do: raise it"), "{traceback}");
     assert_eq!(ran.stream("stderr"), "early\n");
     assert_eq!(ran.of("error").count(), 1);
 
@@ -163,8 +163,8 @@ fn printed_text_is_published() {
 }
 
 /// Kind and text of each output, in order. Messages of one stream in a row are joined.
-fn story(ran: &Ran) -> Vec<(String, String)> {
-    let mut story: Vec<(String, String)> = Vec::new();
+fn output_sequence(ran: &Ran) -> Vec<(String, String)> {
+    let mut sequence: Vec<(String, String)> = Vec::new();
     for (kind, content) in &ran.outputs {
         let (kind, text) = match kind.as_str() {
             "stream" => (content["name"].as_str(), content["text"].as_str()),
@@ -174,25 +174,26 @@ fn story(ran: &Ran) -> Vec<(String, String)> {
             _ => continue,
         };
         let (kind, text) = (kind.unwrap_or_default(), text.unwrap_or_default());
-        match story.last_mut() {
-            Some((last, so_far)) if last == kind && kind != "shown" => so_far.push_str(text),
-            _ => story.push((kind.into(), text.into())),
+        match sequence.last_mut() {
+            Some((last, collected)) if last == kind && kind != "shown" => collected.push_str(text),
+            _ => sequence.push((kind.into(), text.into())),
         }
     }
-    story
+    sequence
 }
 
 #[test]
 fn output_keeps_the_order_of_the_program() {
     let kernel = &mut session();
-    let told =
-        |kernel: &mut Client, code: &str| -> Vec<(String, String)> { story(&kernel.run_ok(code)) };
+    let check_sequence = |kernel: &mut Client, code: &str| -> Vec<(String, String)> {
+        output_sequence(&kernel.run_ok(code))
+    };
     let expected = |pieces: &[(&str, &str)]| -> Vec<(String, String)> {
         pieces.iter().map(|(kind, text)| ((*kind).to_owned(), (*text).to_owned())).collect()
     };
     for _ in 0..3 {
         assert_eq!(
-            told(
+            check_sequence(
                 kernel,
                 "println!(\"first\"); epsilab::lab::ledger()?.show(); println!(\"last\"); 7"
             )
@@ -202,7 +203,7 @@ fn output_keeps_the_order_of_the_program() {
             ["stdout", "shown", "stdout", "shown"]
         );
         assert_eq!(
-            told(
+            check_sequence(
                 kernel,
                 "println!(\"1\"); eprintln!(\"2\"); print!(\"3\"); eprint!(\"4\"); println!(\"5\"); 6"
             ),
@@ -216,15 +217,16 @@ fn output_keeps_the_order_of_the_program() {
             ])
         );
         let ran = kernel.run("eprintln!(\"a\"); println!(\"b\"); Err(\"failed\")?;");
-        assert_eq!(story(&ran), expected(&[("stderr", "a\n"), ("stdout", "b\n")]));
+        assert_eq!(output_sequence(&ran), expected(&[("stderr", "a\n"), ("stdout", "b\n")]));
         assert_eq!(ran.error().2, "Error: failed");
     }
     // What is printed without a line break stands before the figure, too.
-    let ran = told(kernel, "print!(\"no end\"); epsilab::lab::device()?");
+    let ran = check_sequence(kernel, "print!(\"no end\"); epsilab::lab::device()?");
     assert_eq!(ran[0], ("stdout".into(), "no end".into()));
     assert_eq!(ran[1].0, "shown");
     // `dbg!` keeps temporaries in its argument alive.
-    let ran = told(kernel, "let n = dbg!(&String::from(\"ab\")).len(); println!(\"{n}\");");
+    let ran =
+        check_sequence(kernel, "let n = dbg!(&String::from(\"ab\")).len(); println!(\"{n}\");");
     assert_eq!((ran[0].0.as_str(), ran[1].1.as_str()), ("stderr", "2\n"));
 }
 
@@ -233,7 +235,7 @@ fn panics_name_their_line_and_the_variables_they_cost() {
     let kernel = &mut session();
     kernel.run_ok(TENSOR);
     kernel.run_ok("let lent = vec![1]; let given = String::new(); let other = 5;");
-    let story = kernel
+    let traceback = kernel
         .run("let new = 1;\nlet moved = given;\nlet fourth = lent[3]; println!(\"{other}\");")
         .error()
         .2;
@@ -242,45 +244,51 @@ fn panics_name_their_line_and_the_variables_they_cost() {
         "Lost, because the cell moved or redefined them: `given`.",
         "Variables that this cell defines were not kept.",
     ] {
-        assert!(story.contains(part), "{part}: {story}");
+        assert!(traceback.contains(part), "{part}: {traceback}");
     }
-    let still = story.lines().find(|line| line.starts_with("Still there")).expect("listed");
+    let still = traceback.lines().find(|line| line.starts_with("Still there")).expect("listed");
     assert!(still.contains("`lent`") && still.contains("`other`"), "{still}");
     assert!(!still.contains("`given`") && !still.contains("`new`"), "{still}");
     assert_eq!(kernel.run_ok("(lent.len(), other)").result(), "(1, 5)");
     for lost in ["given", "new", "moved"] {
         assert_eq!(kernel.run(lost).error().0, "CompileError", "{lost}");
     }
-    let story = kernel.run("given").error().2;
-    assert!(story.contains("moved or redefined the variable `given`"), "{story}");
+    let traceback = kernel.run("given").error().2;
+    assert!(traceback.contains("moved or redefined the variable `given`"), "{traceback}");
 
     // In a library: the line of the cell that called it.
-    let story = kernel.run("let a = 1;\nlet t = tensor_a.clone().reshape([3, 5]);").error().2;
-    assert!(story.contains("line 2\n2 | let t = tensor_a.clone().reshape([3, 5]);\n"), "{story}");
+    let traceback = kernel.run("let a = 1;\nlet t = tensor_a.clone().reshape([3, 5]);").error().2;
+    assert!(
+        traceback.contains("line 2\n2 | let t = tensor_a.clone().reshape([3, 5]);\n"),
+        "{traceback}"
+    );
     // In a function of an earlier cell.
     let count =
         kernel.run_ok("fn third(v: &[i32]) -> i32 {\n    v[2]\n}").reply["execution_count"].clone();
-    let story = kernel.run("third(&lent)").error().2;
+    let traceback = kernel.run("third(&lent)").error().2;
     assert!(
-        story.contains(&format!(" --> cell {count}, line 2\n2 |     v[2]\n  |     ^\n")),
-        "{story}"
+        traceback.contains(&format!(" --> cell {count}, line 2\n2 |     v[2]\n  |     ^\n")),
+        "{traceback}"
     );
 }
 
 /// In a kernel of its own: none of its variables has been in the session.
 fn missing_variables_and_burn_are_explained(kernel: &mut Client) {
     kernel.run_ok("use epsilab::prelude::*;");
-    let story = kernel.run("data.show()").error().2;
+    let traceback = kernel.run("data.show()").error().2;
     for part in ["was not run in this session", "module `data`", "`let data = …`"] {
-        assert!(story.contains(part), "{part}: {story}");
+        assert!(traceback.contains(part), "{part}: {traceback}");
     }
-    assert!(!story.contains("path separator"), "{story}");
-    let story = kernel.run("made_elsewhere + 1").error().2;
-    assert!(story.contains("run that cell first"), "{story}");
+    assert!(!traceback.contains("path separator"), "{traceback}");
+    let traceback = kernel.run("made_elsewhere + 1").error().2;
+    assert!(traceback.contains("run that cell first"), "{traceback}");
     for code in ["use burn::tensor::Tensor;", "let t = 1;\nlet u = burn::tensor::Shape::new([1]);"]
     {
-        let story = kernel.run(code).error().2;
-        assert!(story.contains("epsilab::burn") && !story.contains("cargo add"), "{story}");
+        let traceback = kernel.run(code).error().2;
+        assert!(
+            traceback.contains("epsilab::burn") && !traceback.contains("cargo add"),
+            "{traceback}"
+        );
     }
 }
 
@@ -360,8 +368,8 @@ fn questions_about_code() {
     assert_eq!(kernel.ask("comm_info_request", json!({}))["comms"], json!({}));
     // Unknown requests are declined, so that no client waits.
     let comm = json!({ "comm_id": "c1", "target_name": "widget", "data": {} });
-    let heard = kernel.tell("comm_open", comm);
-    let closed = heard.iter().find(|(kind, _)| kind == "comm_close").expect("closed");
+    let messages = kernel.tell("comm_open", comm);
+    let closed = messages.iter().find(|(kind, _)| kind == "comm_close").expect("closed");
     assert_eq!(closed.1["comm_id"], "c1");
     assert_eq!(kernel.tell("debug_request", json!({})).len(), 2, "busy and idle");
 }
@@ -398,8 +406,8 @@ fn defaults_and_history() {
         ("history_request", json!({ "hist_access_type": "all" })),
         ("inspect_request", json!({})),
     ] {
-        let heard = kernel.tell(kind, content.clone());
-        assert_eq!(heard.len(), 2, "busy and idle: {heard:?}");
+        let messages = kernel.tell(kind, content.clone());
+        assert_eq!(messages.len(), 2, "busy and idle: {messages:?}");
         let reply = kernel.ask(kind, content);
         assert_eq!(reply["status"], "error", "{kind}: {reply}");
         assert!(reply["evalue"].as_str().is_some_and(|text| text.contains(kind)), "{reply}");
@@ -480,8 +488,9 @@ fn the_kernel_runs_in_a_bare_environment_and_with_a_foreign_toolchain() {
             "let here = std::env::current_dir().unwrap().join(\"evcxr.toml\").exists(); (mine, here)",
         );
         assert_eq!(ran.result(), expected);
-        let said = kernel.run_ok("epsilab::Error::setting(\"clip\", 0, \"positive\").to_string()");
-        assert_eq!(said.result(), "\"clip = 0: positive\"");
+        let output =
+            kernel.run_ok("epsilab::Error::setting(\"clip\", 0, \"positive\").to_string()");
+        assert_eq!(output.result(), "\"clip = 0: positive\"");
     }
     bare.shut_down();
     foreign.shut_down();
@@ -500,10 +509,13 @@ fn a_busy_port_and_a_bad_connection_file_are_clear_errors() {
         let out = kernel.args(["kernel", "-f"]).arg(&path).output().expect("it runs");
         (out.status.success(), String::from_utf8_lossy(&out.stderr).into_owned())
     };
-    let (success, said) = run();
-    assert!(!success && said.contains(&format!("control port = {}", info.control_port)), "{said}");
+    let (success, stderr) = run();
+    assert!(
+        !success && stderr.contains(&format!("control port = {}", info.control_port)),
+        "{stderr}"
+    );
     drop(held);
     std::fs::write(&path, "{}").expect("written");
-    let (success, said) = run();
-    assert!(!success && said.contains("connection.json"), "{said}");
+    let (success, stderr) = run();
+    assert!(!success && stderr.contains("connection.json"), "{stderr}");
 }

@@ -36,11 +36,11 @@ fn a_run_is_drawn_live_and_kept_when_interrupted_and_bad_input_is_an_error() {
     assert!(ran.ok(), "{:#}", ran.reply);
     let figure = ran.of("update_display_data").last().expect("a last figure").to_string();
     assert!(figure.contains("interrupted") && figure.contains("<svg"), "{figure:.300}");
-    let said = kernel.run_ok(
+    let output = kernel.run_ok(
         "println!(\"{} {} {} {}\", run.is_interrupted(), run.epsilon() > 0.0 && run.epsilon() < 3.0, \
          run.model().accuracy(&data)? == run.accuracy(), kept);",
     );
-    assert_eq!(said.stream("stdout"), "true true true 17\n");
+    assert_eq!(output.stream("stdout"), "true true true 17\n");
     let ledger = kernel.run_ok(
         "println!(\"{}\", (lab::ledger()?.epsilon(data.origin()) \
          - privacy::epsilon(&run.record().events(), Delta(1e-5))?.epsilon).abs() < 1e-9);",
@@ -63,8 +63,8 @@ fn a_run_is_drawn_live_and_kept_when_interrupted_and_bad_input_is_an_error() {
         ("models::load(\"no-model\")?", "no-model"),
     ];
     for (code, part) in bad {
-        let (name, value, story) = kernel.run(code).error();
-        let text = format!("{value}\n{story}");
+        let (name, value, traceback) = kernel.run(code).error();
+        let text = format!("{value}\n{traceback}");
         assert!(name == "Error" && text.contains(part), "{code}: {name}: {text}");
         assert!(text.contains("what to do"), "{code}: {text}");
     }

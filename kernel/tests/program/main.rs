@@ -7,6 +7,7 @@ mod bench;
 mod grid;
 mod pins;
 mod sweep;
+mod tables;
 mod train;
 
 #[cfg(unix)]

@@ -13,14 +13,14 @@ const GROWTH: f64 = 100.0;
 /// Cells of each kind.
 #[test]
 #[ignore = "takes 26 s; .ci/full runs it"]
-fn a_session_grows_little_and_answers_every_cell_once() {
+fn a_session_grows_little_and_replies_to_every_cell_once() {
     a_session(24, 4);
 }
 
 /// `EPSILAB_SOAK` sets another number of cells.
 #[test]
 #[ignore = "takes 400 s; .ci/full runs it"]
-fn a_long_session_grows_little_and_answers_every_cell_once() {
+fn a_long_session_grows_little_and_replies_to_every_cell_once() {
     let cells = std::env::var("EPSILAB_SOAK").ok().and_then(|n| n.parse().ok()).unwrap_or(500);
     a_session(cells, 50);
 }
@@ -43,11 +43,11 @@ fn a_session(cells: u32, crash: u32) {
             }
             _ if i % 25 == 3 => {
                 let id = kernel.send("println!(\"runs\"); n = 5; loop { n += 1; }");
-                let mut heard = kernel.listen(&id, |kind, _| kind == "stream");
+                let mut outputs = kernel.listen(&id, |kind, _| kind == "stream");
                 kernel.control("interrupt_request", json!({}));
                 let mut ran = kernel.finish(&id);
-                heard.append(&mut ran.outputs);
-                ran.outputs = heard;
+                outputs.append(&mut ran.outputs);
+                ran.outputs = outputs;
                 fails(&ran, "Interrupted");
                 assert_eq!(kernel.run_ok("n >= 5").result(), "true");
             }
@@ -69,7 +69,7 @@ fn a_session(cells: u32, crash: u32) {
     let after = memory(&family(kernel.child.id()));
     eprintln!("{cells} cells: {before:.0} MiB, then {after:.0} MiB");
     assert!(after - before < GROWTH, "{before} MiB, then {after} MiB");
-    let is_zombie = |of: &u32| state(*of) == Some('Z');
+    let is_zombie = |process: &u32| state(*process) == Some('Z');
     wait_until("no zombies", || !family(kernel.child.id()).iter().any(is_zombie));
     kernel.shut_down();
 }

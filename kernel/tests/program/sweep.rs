@@ -23,7 +23,7 @@ const CLIPS: &str = r#"{"name": "clips", "title": "Accuracy over clip norm", "se
     "options": {"data": "glyphs", "train": 400, "test": 100, "model": "linear", "batch-size": 100,
                 "steps": 3},
     "cases": [{"clip": [0.1, 1], "noise-multiplier": 1.1},
-              {"method": "auto-dp-sgd", "scale": [1, 0.5], "noise-multiplier": 1.5}]}"#;
+              {"method": "auto-dp-sgd", "gradient-scale": [1, 0.5], "noise-multiplier": 1.5}]}"#;
 
 #[test]
 fn every_case_is_trained_with_every_seed_once() {
@@ -37,11 +37,11 @@ fn every_case_is_trained_with_every_seed_once() {
     for row in &rows {
         assert_eq!((&row["runs"], &row["experiment"]), (&2.into(), &"clips".into()));
         assert_eq!(row["accuracies"].as_array().map(Vec::len), Some(2));
-        let of = |seed: usize| row["accuracies"][seed].as_f64().expect("a number");
+        let accuracy = |seed: usize| row["accuracies"][seed].as_f64().expect("a number");
         let mean = row["accuracy_mean"].as_f64().expect("a number");
-        assert!((mean - (of(0) + of(1)) / 2.0).abs() < 1e-12, "{row}");
+        assert!((mean - (accuracy(0) + accuracy(1)) / 2.0).abs() < 1e-12, "{row}");
         let std = row["accuracy_std"].as_f64().expect("a number");
-        assert!((std - (of(0) - of(1)).abs() / 2f64.sqrt()).abs() < 1e-12, "{row}");
+        assert!((std - (accuracy(0) - accuracy(1)).abs() / 2f64.sqrt()).abs() < 1e-12, "{row}");
     }
     // A seed is known, so the guarantee has an assumption. Auto DP-SGD has only its claim, which
     // falls with the scale.
@@ -76,7 +76,7 @@ fn every_case_is_trained_with_every_seed_once() {
     assert!(words.contains("Private runs: 4 on") && words.contains("within seed noise"), "{words}");
     let markdown = std::fs::read_to_string(Path::new(&out).join("sweep.md")).expect("written");
     assert!(
-        markdown.contains("| method | clip | noise-multiplier | scale |")
+        markdown.contains("| method | clip | noise-multiplier | gradient-scale |")
             && markdown.contains("| none |")
             && markdown.contains("| assumption |"),
         "{markdown}"
@@ -101,8 +101,8 @@ fn a_case_that_cannot_be_trained_leaves_the_others() {
     assert_eq!((&rows[0]["runs"], &rows[0]["accuracy_mean"]), (&0.into(), &Value::Null));
     let error = rows[0]["errors"][0].as_str().expect("an error");
     assert!(error.contains("texts"), "{error}");
-    let said = text(&done.stderr);
-    assert!(said.contains("not trained: clips, model bilstm"), "{said}");
+    let stderr = text(&done.stderr);
+    assert!(stderr.contains("not trained: clips, model bilstm"), "{stderr}");
     assert_eq!((&rows[0]["model"], &rows[0]["method"]), (&"bilstm".into(), &"dp-sgd".into()));
     let words = text(&sweep(home.path(), &[&experiments, "--seeds", "1"]).stdout);
     assert!(words.contains("Not trained: clips, model bilstm"), "{words}");
@@ -178,14 +178,17 @@ fn a_preview_reads_no_data_and_spends_nothing() {
     for (row, sigma) in rows.iter().zip([1.0, 2.0]) {
         let event = Event::poisson(rate, sigma, 1000);
         let rdp = Rdp::default().with_orders(OrderList::tf_legacy());
-        let of = |key: &str| row[key].as_f64().expect(key);
+        let number = |key: &str| row[key].as_f64().expect(key);
         let expected = rdp.epsilon(std::slice::from_ref(&event), delta).expect("RDP").epsilon;
         let reported = TightestAccountant::new().epsilon(&[event], delta).expect("PLD").epsilon;
         // JSON is read up to the last bit.
         let same = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-12;
-        assert!(same(of("epsilon_rdp"), expected) && same(of("epsilon"), reported), "{row}");
-        assert_eq!(of("steps"), 1000.0);
-        assert!((of("epsilon") < expected) && row["paper"]["epsilon"] == 4.5, "{row}");
+        assert!(
+            same(number("epsilon_rdp"), expected) && same(number("epsilon"), reported),
+            "{row}"
+        );
+        assert_eq!(number("steps"), 1000.0);
+        assert!((number("epsilon") < expected) && row["paper"]["epsilon"] == 4.5, "{row}");
     }
     let (noise, by_rdp) = (&rows[2]["noise_multiplier"], &rows[2]["noise_multiplier_rdp"]);
     assert!(noise.as_f64() < by_rdp.as_f64() && rows[2]["target"] == 3.0, "{}", rows[2]);
@@ -199,8 +202,8 @@ fn a_preview_reads_no_data_and_spends_nothing() {
     assert!(!home.path().join("ledger").exists() && !home.path().join("runs").exists());
 
     // Data that the command names are read.
-    let own = ["--only", "costs", "--preview", "--json", "--data", "glyphs", "--epochs", "1"];
-    let done = sweep(home.path(), &[&[experiments.as_str()], &own[..]].concat());
+    let overrides = ["--only", "costs", "--preview", "--json", "--data", "glyphs", "--epochs", "1"];
+    let done = sweep(home.path(), &[&[experiments.as_str()], &overrides[..]].concat());
     let rows: Vec<Value> = serde_json::from_slice(&done.stdout).expect("JSON");
     assert_eq!(
         (&rows[0]["examples"], &rows[0]["paper"]["epsilon"]),

@@ -84,14 +84,15 @@ fn a_private_run_is_one_line_whose_epsilon_is_that_of_the_accountant() {
     let examples = preview.lines().find(|line| line.contains("training examples"));
     let examples = examples.and_then(|line| line.split_whitespace().last()).expect("a number");
     let rate = (100.0 / examples.parse::<f64>().expect("a number")).to_string();
-    let asked = [
+    let expected = [
         ["epsilon", "--sampling-rate", &rate],
         ["--noise-multiplier", "1.1", "--steps"],
         ["3", "--delta", "1e-4"],
     ];
-    let asked = one_line(&run(home.path(), &[&asked.concat()[..], &["--json"]].concat()));
-    let (spent, asked) = (json["epsilon"].as_f64().unwrap(), asked["epsilon"].as_f64().unwrap());
-    assert!((spent - asked).abs() < 1e-9, "{spent} {asked}");
+    let expected = one_line(&run(home.path(), &[&expected.concat()[..], &["--json"]].concat()));
+    let (spent, expected) =
+        (json["epsilon"].as_f64().unwrap(), expected["epsilon"].as_f64().unwrap());
+    assert!((spent - expected).abs() < 1e-9, "{spent} {expected}");
 
     assert_eq!(charges(home.path()).lines().count(), 2, "planned and spent");
 
@@ -123,8 +124,8 @@ fn a_private_selection_is_charged_once_and_found_again() {
     let file = out.path().join("plan.json").display().to_string();
     let args = ["--best-of", "3", "--learning-rates", "0.1,1,4", "--epsilon", "2"];
     let preview = train(home.path(), &[&args[..], &["--preview", "--save-plan", &file]].concat());
-    let said = text(&preview.stdout);
-    assert!(said.contains("geometric, mean 3") && said.contains("3 candidates"), "{said}");
+    let stdout = text(&preview.stdout);
+    assert!(stdout.contains("geometric, mean 3") && stdout.contains("3 candidates"), "{stdout}");
     assert_eq!(charges(home.path()), "");
     let output = train(home.path(), &[&args[..], &["--json"]].concat());
     let first = one_line(&output);
@@ -169,15 +170,15 @@ fn a_plan_file_trains_the_same_run() {
     assert!(text(&preview.stdout).contains("noise multiplier"), "{}", text(&preview.stderr));
     assert_eq!((preview.status.code(), charges(home.path()).as_str()), (Some(0), ""));
 
-    let said = one_line(&train(home.path(), &[&args[..], &["--json"]].concat()));
-    assert_eq!(said["badge"], "assumption", "a seed is an assumption");
-    assert!(said["epsilon"].as_f64().is_some_and(|epsilon| epsilon <= 2.0), "{said}");
+    let report = one_line(&train(home.path(), &[&args[..], &["--json"]].concat()));
+    assert_eq!(report["badge"], "assumption", "a seed is an assumption");
+    assert!(report["epsilon"].as_f64().is_some_and(|epsilon| epsilon <= 2.0), "{report}");
     let plan = |more: &[&str]| {
         let args = [&["train"], &SMALL[..], &["--plan", &file], more].concat();
         run(home.path(), &args)
     };
     let read = one_line(&plan(&["--json", "--out", &result]));
-    assert_eq!(read, said, "the stored run is found");
+    assert_eq!(read, report, "the stored run is found");
     for name in ["model.safetensors", "result.json", "run.svg"] {
         assert!(Path::new(&result).join(name).is_file(), "{name}");
     }
@@ -192,11 +193,11 @@ fn a_plan_file_trains_the_same_run() {
         assert!(text.contains(old), "{old}: {text}");
         std::fs::write(&file, text.replacen(old, new, 1)).expect("written");
     };
-    let sigma = format!("\"noise_multiplier\": {}", said["noise_multiplier"]);
+    let sigma = format!("\"noise_multiplier\": {}", report["noise_multiplier"]);
     edit(&sigma, "\"noise_multiplier\": 0.9");
     let edited = one_line(&plan(&["--json"]));
-    assert!(edited["epsilon"].as_f64() > said["epsilon"].as_f64(), "{edited}");
-    assert_ne!(edited["run"], said["run"]);
+    assert!(edited["epsilon"].as_f64() > report["epsilon"].as_f64(), "{edited}");
+    assert_ne!(edited["run"], report["run"]);
     edit("\"noise_multiplier\": 0.9", "\"noise_multiplier\": -0.9");
     refused(&plan(&["--json"]), &["noise"]);
 }
@@ -232,7 +233,7 @@ fn wrong_options_are_refused_by_name_and_nothing_is_charged() {
 }
 
 #[test]
-fn runs_without_a_guarantee_say_so_and_frozen_or_masked_coordinates_are_not_counted() {
+fn runs_without_a_guarantee_are_marked_and_only_trained_coordinates_are_counted() {
     let home = folder();
     let json = |args: &[&str]| one_line(&train(home.path(), &[args, &["--json"]].concat()));
     let plain = json(&["--method", "non-private"]);
@@ -259,7 +260,7 @@ fn methods_with_settings_of_their_own_take_them_by_name() {
     let number = |value: &Value, key: &str| value[key].as_f64().unwrap_or_else(|| panic!("{key}"));
     assert!(number(&published, "claimed_epsilon") > 0.0 && number(&published, "steps") == 3.0);
     // The thresholds are in the unit of the gradients, and the claim falls with them.
-    let half = json(&[&auto[..], &["--scale", "0.5"]].concat());
+    let half = json(&[&auto[..], &["--gradient-scale", "0.5"]].concat());
     let ratio = |key: &str| number(&half, key) / number(&published, key);
     assert!((0.4..0.6).contains(&ratio("mean_threshold")), "{published} {half}");
     assert!(ratio("claimed_epsilon") < 0.6, "{published} {half}");
@@ -270,8 +271,14 @@ fn methods_with_settings_of_their_own_take_them_by_name() {
     assert!(number(&quantile, "epsilon") <= 3.0 && number(&quantile, "mean_threshold") > 0.0);
     assert!(quantile.get("claimed_epsilon").is_none(), "{quantile}");
     let wrong = |args: &[&str], words: &[&str]| refused(&train(home.path(), args), words);
-    wrong(&["--method", "quantile", "--scale", "1"], &["--scale = 1", "no such setting"]);
-    wrong(&["--scale", "1"], &["--scale = 1", "the method dp-sgd has no such setting"]);
+    wrong(
+        &["--method", "quantile", "--gradient-scale", "1"],
+        &["--gradient-scale = 1", "no such setting"],
+    );
+    wrong(
+        &["--gradient-scale", "1"],
+        &["--gradient-scale = 1", "the method dp-sgd has no such setting"],
+    );
     wrong(&["--method", "quantile", "--rate", "fast"], &["rate = fast", "not a number"]);
     wrong(&["--method", "auto-dp-sgd", "--epsilon", "1"], &["target", "noise multiplier"]);
     let clipped = [&auto[..], &["--clip-rule", "flat"]].concat();
@@ -293,11 +300,11 @@ fn disjoint_batches_release_an_epoch_once_under_the_relation_that_is_named() {
         epsilon(&run(home.path(), &[&args[..], &["--sampling-rate", "1", "--json"]].concat()))
     };
     let relations = [("zero-out", "zero_out_one", "1.1"), ("replace-one", "replace_one", "0.55")];
-    for (relation, said, sigma) in relations {
+    for (relation, expected, sigma) in relations {
         let run = trained(relation);
-        let (spent, asked) = (epsilon(&run), gaussian(sigma));
-        assert_eq!(one_line(&run)["neighbouring"], said);
-        assert!((spent / asked - 1.0).abs() < 1e-3, "{relation}: {spent} {asked}");
+        let (spent, composed) = (epsilon(&run), gaussian(sigma));
+        assert_eq!(one_line(&run)["neighbouring"], expected);
+        assert!((spent / composed - 1.0).abs() < 1e-3, "{relation}: {spent} {composed}");
     }
     // The ledger's event holds for both relations.
     assert_eq!(charges(home.path()).matches("shuffled_epochs").count(), 4);
@@ -476,8 +483,8 @@ fn a_plan_for_a_population_is_shown_without_data() {
     let shown = run(home.path(), &[&imagenet[..], &target, &saved].concat());
     assert_eq!(shown.status.code(), Some(0), "{}", text(&shown.stderr));
     let words = text(&shown.stdout);
-    for said in ["1,281,167", "1,369 steps", "epsilon at delta 1e-6", "noise multiplier"] {
-        assert!(words.contains(said), "{said}: {words}");
+    for part in ["1,281,167", "1,369 steps", "epsilon at delta 1e-6", "noise multiplier"] {
+        assert!(words.contains(part), "{part}: {words}");
     }
     assert!(!words.contains("ledger") && charges(home.path()).is_empty(), "{words}");
     let again = run(home.path(), &[&imagenet[..4], &["--plan", &plan]].concat());

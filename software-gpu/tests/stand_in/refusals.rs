@@ -37,7 +37,7 @@ fn a_compiler_that_is_newer_than_the_driver_is_refused() {
 }
 
 #[test]
-fn a_compiler_that_compiles_nothing_is_refused() {
+fn a_compiler_that_cannot_compile_is_refused() {
     let machine = Machine::complete().set("STAND_IN_FAIL", "compile:1:6");
     refuses(&machine, "NVRTC compiles no kernel: default_program(1): error");
 }

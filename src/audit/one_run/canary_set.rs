@@ -73,13 +73,15 @@ impl Attacker<'_> {
     ) -> Result<()> {
         const LENGTH: f64 = 1e-2;
         let step = LENGTH / rest.l2_norm().max(f64::MIN_POSITIVE);
-        let moved = |by: f64| {
+        let moved = |distance: f64| {
             let values = network.values();
             let network = network.with_values(|path| {
                 let (_, values) = values.iter().find(|(parameter, _)| parameter.path == path)?;
                 let along = rest.get(path)?;
                 let moved = values.iter().zip(&along.values);
-                Some(moved.map(|(&v, &a)| (f64::from(v) + by * f64::from(a)) as f32).collect())
+                Some(
+                    moved.map(|(&v, &a)| (f64::from(v) + distance * f64::from(a)) as f32).collect(),
+                )
             });
             self.executor.unclipped_sum(&network, self.canaries, None)
         };

@@ -47,7 +47,7 @@ fn rare_sampling_is_inconclusive() {
 }
 
 #[test]
-fn what_has_no_canaries_is_refused() {
+fn audits_that_cannot_run_are_refused() {
     let (data, model) = small();
     let plan = plan(&data, 2.0, 50);
     for (audit, name) in [

@@ -49,17 +49,17 @@ pub struct OneRunAudit {
 impl OneRunAudit {
     /// Creates the audit of a run of this plan.
     pub fn for_plan(plan: &Plan) -> Self {
-        let own = plan.clone();
-        let mechanism: MechanismFactory = Arc::new(move |seed| own.mechanism(seed));
+        let plan_copy = plan.clone();
+        let mechanism: MechanismFactory = Arc::new(move |seed| plan_copy.mechanism(seed));
         Self { plan: plan.clone(), mechanism, canaries: None, guesses: None, seed: 0 }
     }
 
     /// Sets another mechanism, which is tested against the claim of the plan.
     pub fn with_mechanism(
         self,
-        make: impl Fn([u8; 32]) -> Result<Box<dyn Mechanism>> + Send + Sync + 'static,
+        factory: impl Fn([u8; 32]) -> Result<Box<dyn Mechanism>> + Send + Sync + 'static,
     ) -> Self {
-        Self { mechanism: Arc::new(make), ..self }
+        Self { mechanism: Arc::new(factory), ..self }
     }
 
     /// Sets the number of canaries: at most one per feature. By default one per feature, up to
@@ -167,14 +167,14 @@ impl OneRunAudit {
         let of_coordinates = seeds.mask_seeds();
         let mask =
             TrainedCoordinates::prepare_mask(plan.sparsity(), model, all, of_coordinates.mask)?;
-        let of = CoordinateConfig {
+        let config = CoordinateConfig {
             freezing: plan.freezing(),
             sparsity: plan.sparsity(),
             steps: plan.steps(),
             study_seed: Some(self.seed),
             run: "audit",
         };
-        let mut coordinates = TrainedCoordinates::new(of, model, all, mask, &of_coordinates)?;
+        let mut coordinates = TrainedCoordinates::new(config, model, all, mask, &of_coordinates)?;
         let mut network = coordinates.initial_network(model)?;
         let mut mechanism = (self.mechanism)(seeds.noise)?;
         let mut optimizer =

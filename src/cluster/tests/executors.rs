@@ -131,8 +131,9 @@ fn every_executor_gives_the_same_runs() {
     for (name, execute) in EXECUTORS {
         let lab = Lab::new(114);
         execute(&lab);
-        let own = lab.folder.path().join("own");
-        let store = if own.exists() { RunStore::open(own).unwrap() } else { lab.store() };
+        let own_store = lab.folder.path().join("own");
+        let store =
+            if own_store.exists() { RunStore::open(own_store).unwrap() } else { lab.store() };
         let outcomes = outcomes(&store, &lab.data);
         assert!(outcomes.values().all(|(.., is_closed, _)| *is_closed), "{name}");
         let known = first.get_or_insert_with(|| outcomes.clone());

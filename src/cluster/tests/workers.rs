@@ -16,8 +16,8 @@ fn a_task_that_is_stopped_before_its_first_step_names_the_time_limit() {
     let (error, _) = &errors[0];
     assert!(error.contains("before its first step") && error.contains("--time"), "{error}");
     // A task that has trained a run says nothing of the kind.
-    let asked = std::cell::Cell::new(0);
-    let second = || asked.replace(asked.get() + 1) > 0;
+    let calls = std::cell::Cell::new(0);
+    let second = || calls.replace(calls.get() + 1) > 0;
     let worked = worker::work_until(&tickets, 1, &second).unwrap();
     assert_eq!((worked.interrupted, worked.trained), (true, 1));
     assert_eq!(lab.on(|site| site.status()).unwrap().failed(), 2);
@@ -65,7 +65,7 @@ fn other_data_other_versions_and_unknown_tasks_train_nothing() {
 }
 
 #[test]
-fn claims_that_can_not_be_read_close_nothing_and_let_nobody_begin() {
+fn unreadable_claims_close_no_charge_and_start_no_run() {
     let lab = Lab::new(109);
     lab.submit().unwrap();
     let charged = lab.charged();

@@ -198,8 +198,8 @@ impl Augment {
             [down as i32, right as i32, i32::from(flip)]
         };
         let copies = 0..self.copies as u32;
-        let of = |&id: &u32| copies.clone().map(move |copy| encoded(id, copy));
-        ids.par_iter().flat_map_iter(of).collect()
+        let transforms = |&id: &u32| copies.clone().map(move |copy| encoded(id, copy));
+        ids.par_iter().flat_map_iter(transforms).collect()
     }
 
     /// Returns the transform of one copy, from a random stream of its own.

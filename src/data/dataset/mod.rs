@@ -16,6 +16,7 @@ use super::digest::format_count;
 use super::examples::{Examples, format_shape};
 use super::origin;
 use super::public_data::PublicReason;
+use super::table::TableSchema;
 use super::text::Vocabulary;
 
 /// A labelled data set for classification, cheap to clone.
@@ -54,6 +55,12 @@ pub(super) struct DatasetMetadata {
     /// The name of each feature, of a table with a header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     column_names: Option<Vec<String>>,
+    /// The columns of a table with a header, and how they became features.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    schema: Option<TableSchema>,
+    /// What was skipped, ignored or inferred when the data were read, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    notices: Vec<String>,
     /// Reason why no epsilon covers the data, if its preparation used private examples.
     prepared_from_private: Option<String>,
     /// Reason why the data set is public; `None` if it is not.
@@ -108,12 +115,12 @@ impl Dataset {
         )
     }
 
-    fn from_parts(about: DatasetMetadata, train: Examples, test: Examples) -> Self {
+    fn from_parts(metadata: DatasetMetadata, train: Examples, test: Examples) -> Self {
         let (hash, test_hash) = (OnceLock::new(), OnceLock::new());
         let (vocabulary, cuts, origin) = (None, [0; 32], Origin::OwnHash);
         Self {
             inner: Arc::new(Inner {
-                about,
+                about: metadata,
                 train,
                 test,
                 vocabulary,
@@ -138,17 +145,17 @@ impl Dataset {
 
     /// Returns the data set of these attributes and checked parts.
     pub(super) fn from_attributes(
-        of: Attributes,
+        attributes: Attributes,
         train: Examples,
         test: Examples,
         vocabulary: Option<Vocabulary>,
     ) -> Self {
-        Self::from_parts(of.about, train, test).map_inner(|inner| {
+        Self::from_parts(attributes.about, train, test).map_inner(|inner| {
             inner.vocabulary = vocabulary;
-            inner.hash = OnceLock::from(of.hash);
-            inner.split_key = of.cuts;
-            inner.test_hash = OnceLock::from(of.test_hash);
-            inner.origin = Origin::Given(of.origin);
+            inner.hash = OnceLock::from(attributes.hash);
+            inner.split_key = attributes.cuts;
+            inner.test_hash = OnceLock::from(attributes.test_hash);
+            inner.origin = Origin::Given(attributes.origin);
         })
     }
 
@@ -167,9 +174,17 @@ impl Dataset {
         self.map_inner(|inner| inner.vocabulary = Some(vocabulary))
     }
 
-    /// Returns the same data set, whose features have these names.
-    pub(super) fn with_columns(self, names: Vec<String>) -> Self {
-        self.map_inner(|inner| inner.about.column_names = Some(names))
+    /// Returns the same data set, whose features were made of the columns of this schema.
+    pub(super) fn with_schema(self, schema: TableSchema) -> Self {
+        self.map_inner(|inner| {
+            inner.about.column_names = Some(schema.feature_names());
+            inner.about.schema = Some(schema);
+        })
+    }
+
+    /// Returns the same data set with these notices of its reader.
+    pub(super) fn with_notices(self, notices: Vec<String>) -> Self {
+        self.map_inner(|inner| inner.about.notices = notices)
     }
 
     pub(super) fn map_inner(mut self, change: impl FnOnce(&mut Inner)) -> Self {
@@ -202,10 +217,21 @@ impl Dataset {
         &self.inner.about.class_names
     }
 
-    /// Returns the name of each feature, of data read by [`csv`](super::csv); `None` for all
+    /// Returns what was skipped, ignored or inferred when the data were read, a sentence each;
+    /// often empty.
+    pub fn notices(&self) -> &[String] {
+        &self.inner.about.notices
+    }
+
+    /// Returns the name of each feature, of data read by [`table`](super::table()); `None` for all
     /// others.
     pub fn column_names(&self) -> Option<&[String]> {
         self.inner.about.column_names.as_deref()
+    }
+
+    /// Returns the columns of a table and how they became features; `None` for all other data.
+    pub fn schema(&self) -> Option<&TableSchema> {
+        self.inner.about.schema.as_ref()
     }
 
     /// Returns the training part, which private methods protect. Its length is the public size of

@@ -7,9 +7,9 @@ use crate::data::examples::Examples;
 
 /// Returns the key of a split or limit: a hash of the previous key, its kind and the seed. A part
 /// that is split again must not be split by the hashes that made it.
-pub(super) fn partition_key(before: &[u8; 32], how: &str, seed: u64) -> [u8; 32] {
-    let sha = Sha256::new_with_prefix(b"epsilab part 1\n").chain_update(before);
-    sha.chain_update(how).chain_update(seed.to_le_bytes()).finalize().into()
+pub(super) fn partition_key(parent_key: &[u8; 32], operation: &str, seed: u64) -> [u8; 32] {
+    let sha = Sha256::new_with_prefix(b"epsilab part 1\n").chain_update(parent_key);
+    sha.chain_update(operation).chain_update(seed.to_le_bytes()).finalize().into()
 }
 
 /// Returns the indices of the examples selected with this probability, below 1, and those of the

@@ -102,7 +102,7 @@ fn removing_an_example_moves_no_other() {
 }
 
 #[test]
-fn the_order_of_the_whole_decides_nothing_and_doubles_stay_together() {
+fn partitions_ignore_the_order_and_keep_duplicates_together() {
     let x: Vec<f32> = (0..200).map(|i| (i % 100) as f32).collect();
     let y: Vec<u32> = (0..200).map(|i| i % 2).collect();
     let backwards = |data: &Dataset| {
@@ -176,14 +176,14 @@ fn the_hash_sees_shape_classes_features_and_labels_but_not_the_test_part() {
 }
 
 #[test]
-fn limiting_takes_about_so_many_and_says_how_many() {
+fn limiting_keeps_about_the_requested_number_and_notes_it() {
     let data = numbers(2000).split(0.5, 1).unwrap();
     let (few, all) = (data.limit(200, 10), features(data.train()));
     assert!(few.train().len().abs_diff(200) < 70, "{}", few.train().len());
     assert!(features(few.train()).iter().all(|x| all.contains(x)));
     assert_eq!(features(few.test()), features(data.test())[..10]);
-    let said = format!("Only {} of", few.train().len());
-    assert!(few.source().contains(&said), "{}", few.source());
+    let expected = format!("Only {} of", few.train().len());
+    assert!(few.source().contains(&expected), "{}", few.source());
     assert!(few.source().contains("first 10 test"), "{}", few.source());
     // Fewer are some of more.
     let more = features(data.limit(300, 0).train());

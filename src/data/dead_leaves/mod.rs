@@ -117,8 +117,8 @@ impl Process {
         let (smallest, largest) = (1.0 / self.radii.0, 1.0 / self.radii.1);
         let radius = 1.0 / uniform(rng, largest, smallest);
         let centre = (uniform(rng, -6.0, 38.0), uniform(rng, -6.0, 38.0));
-        let own = direction(rng);
-        Pose { centre, turn: self.direction.unwrap_or(own), radius, aspect: self.aspect }
+        let drawn = direction(rng);
+        Pose { centre, turn: self.direction.unwrap_or(drawn), radius, aspect: self.aspect }
     }
 }
 

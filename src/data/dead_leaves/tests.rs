@@ -40,8 +40,8 @@ fn a_process_draws_images_of_its_own_kind() -> Result<()> {
     let data = dead_leaves(4_000, 1, 3)?;
     let grain = |i: usize| {
         let pixels = data.train().features(i);
-        let change = |by: usize| -> f32 {
-            (0..SIZE - by).map(|k| (pixels[k + by] - pixels[k]).powi(2)).sum()
+        let change = |shift: usize| -> f32 {
+            (0..SIZE - shift).map(|k| (pixels[k + shift] - pixels[k]).powi(2)).sum()
         };
         (change(1) / change(4)).ln()
     };

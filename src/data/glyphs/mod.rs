@@ -71,13 +71,13 @@ pub fn drawn_digits(train: usize, test: usize, seed: u64) -> Result<Dataset> {
 
 /// Returns a data set of `counts` training and test images, scaled by mean and standard deviation.
 fn images(
-    about: (&str, String),
+    description: (&str, String),
     counts: (usize, usize),
     (mean, std): (f32, f32),
     draw: impl Fn(DataSplit, u64) -> (u32, [u8; PIXELS]) + Sync,
 ) -> Result<Dataset> {
     let names = DIGIT_NAMES.map(String::from).to_vec();
-    dataset(about, names, &[1, SIDE, SIDE], counts, |part, i, into| {
+    dataset(description, names, &[1, SIDE, SIDE], counts, |part, i, into| {
         let (label, pixels) = draw(part, i);
         for (x, pixel) in into.iter_mut().zip(pixels) {
             *x = (f32::from(pixel) / 255.0 - mean) / std;

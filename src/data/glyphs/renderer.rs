@@ -136,13 +136,13 @@ impl GlyphRenderer {
     }
 
     /// Shifts each point at random. A corner (a point that is given twice) stays one point.
-    fn jittered(&mut self, stroke: Stroke, by: f32) -> Vec<Point> {
+    fn jittered(&mut self, stroke: Stroke, scale: f32) -> Vec<Point> {
         let mut moved: Vec<Point> = Vec::with_capacity(stroke.len());
         for (i, &(x, y)) in stroke.iter().enumerate() {
             let corner = i > 0 && stroke[i - 1] == (x, y);
             moved.push(match moved.last() {
                 Some(&last) if corner => last,
-                _ => (x + by * self.normal(), y + by * self.normal()),
+                _ => (x + scale * self.normal(), y + scale * self.normal()),
             });
         }
         moved

@@ -36,14 +36,15 @@ impl ImageFiles {
     ///
     /// # Errors
     /// One error for all images that can't be used.
-    pub(super) fn open(places: Vec<ImageLocation>, form: ImageOptions) -> Result<Self> {
-        let (all, progress) = (places.len(), ProgressPrinter::new("images checked", places.len()));
-        let open = |place| {
-            let file = ImageFile::open(place);
+    pub(super) fn open(locations: Vec<ImageLocation>, form: ImageOptions) -> Result<Self> {
+        let (all, progress) =
+            (locations.len(), ProgressPrinter::new("images checked", locations.len()));
+        let open = |location| {
+            let file = ImageFile::open(location);
             progress.increment();
             file.map_or_else(Either::Right, |file| Either::Left(Arc::new(file)))
         };
-        let (files, errors): (Vec<_>, Vec<_>) = places.into_par_iter().partition_map(open);
+        let (files, errors): (Vec<_>, Vec<_>) = locations.into_par_iter().partition_map(open);
         combined_error::combine_errors(all, errors)?;
         Ok(Self { files: Arc::new(files), form })
     }
@@ -157,10 +158,10 @@ pub(in crate::data) fn gather(
 
 impl ImageFile {
     /// Hashes and decodes an image once: only decoding shows whether it is complete.
-    fn open(place: ImageLocation) -> Result<Self> {
-        let bytes = place.read()?;
-        decode(&bytes).map_err(|what| unusable(&place, what))?;
-        Ok(Self { digest: Sha256::digest(&bytes).into(), place })
+    fn open(location: ImageLocation) -> Result<Self> {
+        let bytes = location.read()?;
+        decode(&bytes).map_err(|what| unusable(&location, what))?;
+        Ok(Self { digest: Sha256::digest(&bytes).into(), place: location })
     }
 
     /// Decodes the pixels, if the file is what it was when it was opened.
@@ -176,7 +177,7 @@ impl ImageFile {
     }
 }
 
-fn unusable(place: &ImageLocation, what: String) -> Error {
+fn unusable(location: &ImageLocation, what: String) -> Error {
     let fix = "replace or remove this file: it must be a sound JPEG, PNG or WebP image";
-    place.corrupt(what).fix(fix)
+    location.corrupt(what).fix(fix)
 }

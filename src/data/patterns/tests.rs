@@ -33,7 +33,7 @@ fn nearest_mean(data: &Dataset) -> f64 {
 }
 
 #[test]
-fn colours_and_places_do_not_tell_the_class() {
+fn colours_and_positions_do_not_reveal_the_class() {
     let accuracy = nearest_mean(&patterns_with(4_000, 1_000, 0).unwrap());
     println!("nearest mean: {accuracy:.4}");
     assert!(accuracy < 0.25, "{accuracy}");
@@ -46,7 +46,7 @@ fn inside(class: usize, at: Point) -> bool {
 }
 
 #[test]
-fn the_forms_are_what_their_names_say() {
+fn every_shape_contains_the_points_of_its_name() {
     let class = |name: &str| SDF_SHAPES.iter().position(|(known, _)| *known == name).unwrap();
     let cases: [(&str, &[Point], &[Point]); 7] = [
         ("disc", &[(0.0, 0.0), (0.6, 0.6)], &[(0.7, 0.7)]),

@@ -41,7 +41,7 @@ impl<S: Gather> Iterator for Chunks<S> {
             return None;
         }
         self.taken += 1;
-        let (shared, asked) = (&self.reader.shared, Instant::now());
+        let (shared, start) = (&self.reader.shared, Instant::now());
         let mut state = shared.lock();
         let gathered = loop {
             match state.queue.iter_mut().find(|queued| queued.request_id == self.request_id) {
@@ -63,7 +63,7 @@ impl<S: Gather> Iterator for Chunks<S> {
             state.waiting_callers -= 1;
         };
         drop(state);
-        shared.waited.fetch_add(asked.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        shared.waited.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         Some(gathered.map(|features| GatheredChunk { features, shared: shared.clone() }))
     }
 }
@@ -71,9 +71,9 @@ impl<S: Gather> Iterator for Chunks<S> {
 impl<S: Gather> Drop for Chunks<S> {
     fn drop(&mut self) {
         let mut state = self.reader.shared.lock();
-        let own = state.queue.iter().position(|queued| queued.request_id == self.request_id);
-        if let Some(own) = own.and_then(|i| state.queue.remove(i)) {
-            state.discard(own);
+        let index = state.queue.iter().position(|queued| queued.request_id == self.request_id);
+        if let Some(queued) = index.and_then(|i| state.queue.remove(i)) {
+            state.discard(queued);
         }
         drop(state);
         self.reader.shared.changed.notify_all();

@@ -91,9 +91,9 @@ fn the_time_of_waiting_is_counted() {
         std::thread::sleep(Duration::from_millis(20));
         drop(go);
     });
-    let asked = Instant::now();
+    let start = Instant::now();
     drop(chunks.next());
-    let longest = asked.elapsed();
+    let longest = start.elapsed();
     late.join().unwrap();
     let waited = reader.wait_time() - before;
     assert!((Duration::from_millis(20)..=longest).contains(&waited), "{waited:?} of {longest:?}");
@@ -137,7 +137,7 @@ fn chunks_do_not_depend_on_the_number_of_threads() {
 }
 
 #[test]
-fn two_chunks_exist_at_a_time_and_the_second_is_made_before_it_is_asked_for() {
+fn two_chunks_exist_at_a_time_and_the_second_is_prefetched() {
     let (reader, (source, _go)) = (reader(), counted());
     let mut chunks = reader.request_chunks(request(&source, &[&[1], &[2], &[3], &[4], &[5]]), None);
     assert_eq!(settled(&source, 2), 2);

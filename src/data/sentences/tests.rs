@@ -37,8 +37,8 @@ fn reading_in_order(text: &str) -> usize {
         half = &text[..at];
     }
     let votes: Vec<usize> = half.split(' ').filter_map(topic_of).collect();
-    let of = |topic: usize| votes.iter().filter(|&&vote| vote == topic).count();
-    (0..TOPICS.len()).rev().max_by_key(|&topic| of(topic)).unwrap()
+    let votes_for = |topic: usize| votes.iter().filter(|&&vote| vote == topic).count();
+    (0..TOPICS.len()).rev().max_by_key(|&topic| votes_for(topic)).unwrap()
 }
 
 fn topic_of(word: &str) -> Option<usize> {
@@ -58,7 +58,7 @@ fn counting_words_is_not_enough_but_reading_them_in_order_is() {
 }
 
 #[test]
-fn a_contrast_speaks_of_two_topics_and_the_order_says_which_counts() {
+fn a_contrast_has_two_topics_and_its_order_determines_the_label() {
     let data = sentences_with(4000, 0, 1).unwrap();
     let vocabulary = data.vocabulary().unwrap();
     let (mut first, mut last, mut contrasts) = (0, 0, 0);

@@ -37,20 +37,20 @@ pub fn text_csv(
 ) -> Result<Dataset> {
     options.check()?;
     let path = path.as_ref();
-    let mut records = CsvRecords::open(path, &::csv::ReaderBuilder::new())?;
+    let mut records = CsvRecords::open_table(path, None)?;
     let columns = records.columns()?;
     let label_column = label_column(path, &columns, label)?;
     if text.is_empty() {
         let why = "at least one column must hold the text";
         return Err(Error::setting("text", "[]", why).fix("for instance &[\"title\", \"body\"]"));
     }
-    let place = |name: &&str| {
+    let position_of = |name: &&str| {
         columns.iter().position(|column| column == *name).ok_or_else(|| {
             let why = format!("there is no such column; there are {}", columns.join(", "));
             Error::setting("text", format!("`{name}`"), why).fix("give columns of the header")
         })
     };
-    let text_columns = text.iter().map(place).collect::<Result<Vec<usize>>>()?;
+    let text_columns = text.iter().map(position_of).collect::<Result<Vec<usize>>>()?;
 
     let (mut features, mut labels) = (Vec::new(), Labels::default());
     while let Some((line, record)) = records.next(features.len())? {
@@ -63,6 +63,7 @@ pub fn text_csv(
         options.encode(text_columns.iter().map(|&column| &record[column]), &mut features);
         labels.add(label);
     }
+    labels.check_not_quantity(path, label)?;
     let (names, labels) = labels.classes(path, label)?;
     let source = format!(
         "CSV file {}, label column `{label}`, text of `{}`; {options}.",

@@ -31,10 +31,10 @@ fn search(
     others: impl IntoIterator<Item = PathBuf>,
 ) -> Option<PathBuf> {
     // From …/lib/libnvrtc.so.13 to …/include, also above the folder of an architecture.
-    let own = nvrtc.ancestors().skip(2).take(2).map(PathBuf::from);
-    let roots = named.into_iter().chain(own).chain(others);
-    let whole = roots.map(|root| root.join("include")).find(|folder| is_complete(&[folder]));
-    whole.or_else(|| {
+    let toolkit = nvrtc.ancestors().skip(2).take(2).map(PathBuf::from);
+    let roots = named.into_iter().chain(toolkit).chain(others);
+    let complete = roots.map(|root| root.join("include")).find(|folder| is_complete(&[folder]));
+    complete.or_else(|| {
         let packages = nvrtc.ancestors().nth(3)?;
         let parts = ["cuda_runtime", "cuda_nvcc", "cuda_cccl", "cuda_crt"];
         let parts = parts.map(|part| packages.join(part).join("include"));
@@ -134,10 +134,10 @@ pub(super) fn toolkits() -> Vec<PathBuf> {
     all.filter(|root| root.is_dir()).collect()
 }
 
-/// Returns the folders in `parent` whose name `wanted` accepts.
-fn folders(parent: &Path, wanted: impl Fn(&OsStr) -> bool) -> Vec<PathBuf> {
+/// Returns the folders in `parent` whose name `is_wanted` accepts.
+fn folders(parent: &Path, is_wanted: impl Fn(&OsStr) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
-    let entries = entries.filter(|entry| wanted(&entry.file_name()));
+    let entries = entries.filter(|entry| is_wanted(&entry.file_name()));
     entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 

@@ -39,8 +39,9 @@ pub trait DeviceOps: Backend {
         selected: FloatTensor<Self>,
         noise: NoiseParams,
     ) -> FloatTensor<Self>;
-    /// See [`random_bits`](super::random_bits). The tensor `on` only determines the device.
-    fn random_bits(on: FloatTensor<Self>, noise: NoiseParams, blocks: usize) -> IntTensor<Self>;
+    /// See [`random_bits`](super::random_bits). `tensor` only determines the device.
+    fn random_bits(tensor: FloatTensor<Self>, noise: NoiseParams, blocks: usize)
+    -> IntTensor<Self>;
     /// See [`normals`](super::normals).
     fn normals(bits: IntTensor<Self>, noise: NoiseParams) -> FloatTensor<Self>;
     /// See [`largest_mask`](super::largest_mask).

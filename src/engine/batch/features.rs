@@ -189,12 +189,12 @@ impl Batch {
             drawn.source.gather(&all, Copies::Augmented, &mut features)?;
             return Ok(features.into());
         };
-        let whole = drawn.source.is_uploaded_to(device);
-        if !whole {
+        let is_uploaded = drawn.source.is_uploaded_to(device);
+        if !is_uploaded {
             drawn.source.gather(&all, Copies::Plain, &mut features)?;
         }
         let features =
-            drawn.source.features_on_device(device, &all, (!whole).then_some(features))?;
+            drawn.source.features_on_device(device, &all, (!is_uploaded).then_some(features))?;
         Ok(DeviceArray::from_tensor(features.flatten(0, 1)))
     }
 
@@ -296,7 +296,7 @@ impl Batch {
         let (rows, size) = (range.len() * self.copies, self.example_len());
         let part = range.start * size..range.end * size;
         let part = match features.device() {
-            Some(there) if there == *device => {
+            Some(resident_device) if resident_device == *device => {
                 features.to_tensor(device).narrow(0, part.start, part.len())
             }
             _ => Tensor::from_data(

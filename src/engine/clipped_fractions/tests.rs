@@ -109,8 +109,9 @@ fn check_each_example(network: &Network, batches: &[Batch]) -> Vec<LayerClippedF
     let of_layers = network.layer_of_parameters();
     let gradient = |network: &Network, batch: &Batch, layer: usize| -> Vec<f32> {
         let sum = ReferenceExecutor.unclipped_sum(network, batch, None).unwrap().sum;
-        let own = sum.entries.iter().zip(&of_layers).filter(|(_, of)| **of == layer);
-        own.flat_map(|(entry, _)| entry.values.to_vec()).collect()
+        let layer_entries =
+            sum.entries.iter().zip(&of_layers).filter(|(_, entry_layer)| **entry_layer == layer);
+        layer_entries.flat_map(|(entry, _)| entry.values.to_vec()).collect()
     };
     let norm = |values: &mut dyn Iterator<Item = f32>| values.map(|v| v * v).sum::<f32>().sqrt();
     let mut shares = Vec::new();

@@ -82,7 +82,7 @@ impl ConvStandardisation {
     pub(super) fn load(&mut self, weight: &mut [f32], gain: &[f32]) {
         if self.trainable_gain {
             let each = self.gain.iter_mut().zip(gain);
-            each.for_each(|(own, gain)| *own = gain * self.factor);
+            each.for_each(|(scale, gain)| *scale = gain * self.factor);
         }
         let (n, outputs) = (self.patch as f64, self.outputs());
         let each = weight.chunks_exact_mut(self.patch * outputs);

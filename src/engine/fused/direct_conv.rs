@@ -94,14 +94,14 @@ impl DirectConv {
 
     /// Convolves images into `out`, `[images, positions, outputs]`, with a kernel
     /// `[kernel height, kernel width, channels, outputs]`.
-    pub(super) fn convolve(&self, of: Convolution) {
-        dispatch(DirectForward(self, of));
+    pub(super) fn convolve(&self, convolution: Convolution) {
+        dispatch(DirectForward(self, convolution));
     }
 
     /// Computes the gradient of the kernel, `[kernel height, kernel width, channels, outputs]`,
     /// summed over images.
-    pub(super) fn weight_gradient(&self, of: Convolution) {
-        dispatch(DirectWeightGradient(self, of));
+    pub(super) fn weight_gradient(&self, convolution: Convolution) {
+        dispatch(DirectWeightGradient(self, convolution));
     }
 }
 

@@ -208,9 +208,9 @@ impl ExecutorState {
             let Some(total) = &mut total else { return total = Some(sums) };
             add_scaled(&mut total.dense, 1.0, &sums.dense);
             let recomputed = total.recomputed.iter_mut().zip(&sums.recomputed);
-            for (total, own) in recomputed.filter(|(_, own)| !own.is_empty()) {
-                total.resize(own.len(), 0.0);
-                add_scaled(total, 1.0, own);
+            for (total, gradient) in recomputed.filter(|(_, gradient)| !gradient.is_empty()) {
+                total.resize(gradient.len(), 0.0);
+                add_scaled(total, 1.0, gradient);
             }
             total.each.append(&mut sums.each);
             recycle(&self.sums, sums);
@@ -292,8 +292,9 @@ impl ExecutorState {
     ) -> Gradients {
         let mut gradients = Gradients::zeros_like(network);
         let nodes = &self.graph.nodes;
-        let own = split(&mut gradients.entries, nodes.iter().map(|node| node.parameters.len()));
-        let each = nodes.iter().zip(tables).zip(own).enumerate().collect();
+        let node_tensors =
+            split(&mut gradients.entries, nodes.iter().map(|node| node.parameters.len()));
+        let each = nodes.iter().zip(tables).zip(node_tensors).enumerate().collect();
         for_each_node(each, self.graph.parameter_count, |(i, ((node, table), entries))| {
             let mut large = Cow::Owned(table);
             if let Some(matrices) = node.matrices().filter(|_| plan.norm_methods[i].is_some()) {

@@ -16,11 +16,11 @@ impl GatherWindow {
     /// Returns the range of each piece in the chunk that contains all pieces, one after the other.
     pub(super) fn range_offsets(&self) -> Vec<Range<usize>> {
         let mut end = 0;
-        let place = |piece: &Range<usize>| {
+        let offset = |piece: &Range<usize>| {
             end += piece.len();
             end - piece.len()..end
         };
-        self.ranges.iter().map(place).collect()
+        self.ranges.iter().map(offset).collect()
     }
 }
 
@@ -79,14 +79,14 @@ mod tests {
             let examples: Vec<usize> = window.ranges.iter().cloned().flatten().collect();
             assert!(examples.len() <= capacity.max(workers * chunk), "{}", examples.len());
             let pieces = window.ranges.iter().zip(window.range_offsets());
-            for (piece, place) in pieces.filter(|(piece, _)| !piece.is_empty()) {
+            for (piece, offset) in pieces.filter(|(piece, _)| !piece.is_empty()) {
                 assert!((piece.start % segment).is_multiple_of(chunk));
-                assert_eq!(examples[place], piece.clone().collect::<Vec<_>>());
-                let own = &mut segments[piece.start / segment];
-                own.extend(piece.clone());
+                assert_eq!(examples[offset], piece.clone().collect::<Vec<_>>());
+                let segment_pieces = &mut segments[piece.start / segment];
+                segment_pieces.extend(piece.clone());
                 let len =
                     n.min((piece.start / segment + 1) * segment) - piece.start / segment * segment;
-                assert!(own.len() == len || !window.is_last);
+                assert!(segment_pieces.len() == len || !window.is_last);
             }
         }
         let ends = windows.iter().filter(|window| window.is_last).map(|window| window.ranges.len());

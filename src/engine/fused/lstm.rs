@@ -233,9 +233,9 @@ impl Op for Lstm {
                     };
                     let c = &back[t * hidden..(t + 1) * hidden];
                     let offset = i * len + t * self.outputs() + d * hidden;
-                    let own = i * hidden..(i + 1) * hidden;
+                    let range = i * hidden..(i + 1) * hidden;
                     let g = &pass.g[offset..offset + hidden];
-                    step_back(z, c, before, g, &dh[own.clone()], &mut dc[own]);
+                    step_back(z, c, before, g, &dh[range.clone()], &mut dc[range]);
                 }
                 let z = MatrixView::strided(&saved[gates + t * width..], n, width, row);
                 let recurrent = MatrixView::new(&direction.recurrent_weight, hidden, width);

@@ -124,7 +124,7 @@ mod tests {
     use crate::engine::fused::outer_product;
 
     #[test]
-    fn it_is_the_gram_matrix_of_the_patches() {
+    fn the_patch_gram_is_the_gram_matrix_of_the_patches() {
         for (padding, dilation, output) in
             [([0, 0], [1, 1], [3, 10]), ([1, 1], [1, 1], [5, 12]), ([2, 1], [2, 1], [5, 12])]
         {

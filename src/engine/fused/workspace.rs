@@ -283,9 +283,11 @@ impl Workspace {
                 scratch: &mut self.scratch,
             });
             if !node.small_offset.is_empty() {
-                let own = small_gradients.chunks_exact(node.small_offset.len());
-                let each = small.chunks_exact_mut(graph.small_len).zip(own);
-                each.for_each(|(row, own)| row[node.small_offset.clone()].copy_from_slice(own));
+                let layer_gradients = small_gradients.chunks_exact(node.small_offset.len());
+                let each = small.chunks_exact_mut(graph.small_len).zip(layer_gradients);
+                each.for_each(|(row, gradients)| {
+                    row[node.small_offset.clone()].copy_from_slice(gradients)
+                });
             }
             if !plan.keeps_gradient(i + 1) {
                 shared.push(std::mem::take(&mut gradients[i + 1]));
@@ -304,11 +306,11 @@ impl Workspace {
     fn squared_norms(&mut self, job: Job, groups: usize) -> (Vec<Vec<f64>>, Vec<Recomputed>) {
         let plan = job.plan;
         let mut squares = vec![vec![0.0; job.rows.examples]; groups];
-        for (i, own) in self.small_rows(job).enumerate() {
+        for (i, row) in self.small_rows(job).enumerate() {
             for (run, group) in &plan.small_group_ranges {
                 let weights = job.request.weights.map(|w| &w.small[run.clone()]);
                 squares[*group][i] +=
-                    outer_product::weighted_squared_norm(&own[run.clone()], weights);
+                    outer_product::weighted_squared_norm(&row[run.clone()], weights);
             }
         }
         let mut unreliable = Vec::new();
@@ -359,12 +361,12 @@ impl Workspace {
         let Job { graph, plan, .. } = job;
         let mut unreliable = Vec::new();
         // Added to the others at the end, in the order of the nodes.
-        let mut own = vec![0.0; squares.len()];
+        let mut example_squares = vec![0.0; squares.len()];
         resize_buffer(&mut self.instance_gradients, plan.instance_len);
         for (n, node) in graph.nodes.iter().enumerate() {
             let instance = plan.norm_methods[n] == Some(NormMethod::Instantiated);
             let Some(matrices) = node.matrices().filter(|_| instance) else { continue };
-            let begin = self.times.start();
+            let start = self.times.start();
             let range = &plan.sum_ranges[n];
             let range = range.start - graph.small_len..range.end - graph.small_len;
             let (out, scratch) = (&mut self.instance_gradients[range], &mut self.scratch);
@@ -375,15 +377,18 @@ impl Workspace {
                 Some(matrices.instance_gradient(ctx, out, scratch))
             };
             match square {
-                Some(square) => own[plan.group_of_node[n]] += square,
+                Some(square) => example_squares[plan.group_of_node[n]] += square,
                 None => {
                     out.fill(0.0);
                     unreliable.push(n);
                 }
             }
-            self.times.stop(n, Phase::Norms, begin);
+            self.times.stop(n, Phase::Norms, start);
         }
-        squares.iter_mut().zip(own).for_each(|(squares, own)| squares[i] += own);
+        squares
+            .iter_mut()
+            .zip(example_squares)
+            .for_each(|(squares, example_squares)| squares[i] += example_squares);
         unreliable
     }
 
@@ -396,10 +401,10 @@ impl Workspace {
         sums: &mut PartialSums,
     ) {
         let plan = job.plan;
-        for (i, own) in self.small_rows(job).enumerate() {
+        for (i, row) in self.small_rows(job).enumerate() {
             for (run, group) in &plan.small_group_ranges {
                 let factor = factors.map_or(1.0, |(factors, _)| factors[*group][i]);
-                add_scaled(&mut sums.dense[run.clone()], factor, &own[run.clone()]);
+                add_scaled(&mut sums.dense[run.clone()], factor, &row[run.clone()]);
             }
         }
         let mut remaining = Vec::new();

@@ -71,10 +71,12 @@ impl BatchJob<'_> {
             Tensor::<1>::from_data(factors.as_slice(), device)
         });
         let factors: Vec<_> = factors.collect();
-        let of = self.groups.group_indices();
+        let group_of_tensor = self.groups.group_indices();
         let sum = site_gradients
             .into_iter()
-            .map(|(entry, site_gradient)| (entry, site_gradient.sum(&factors[of[entry]])))
+            .map(|(entry, site_gradient)| {
+                (entry, site_gradient.sum(&factors[group_of_tensor[entry]]))
+            })
             .collect();
         let norms = (0..n).map(|i| joint_norm(group_norms.iter().map(|norms| norms[i]))).collect();
         Ok(ChunkSum { sum, each: PerExample { norms, group_norms, losses } })
@@ -109,7 +111,7 @@ impl BatchJob<'_> {
         site_gradients: &BTreeMap<usize, SiteGradient>,
         losses: Tensor<1>,
     ) -> (Vec<Vec<f32>>, Vec<f32>) {
-        let (n, of) = (losses.dims()[0], self.groups.group_indices());
+        let (n, group_of_tensor) = (losses.dims()[0], self.groups.group_indices());
         let largest_scale =
             site_gradients.keys().map(|&entry| self.norm_weights[entry].scale).fold(0.0, f64::max);
         let compute = |rescale: bool| {
@@ -124,7 +126,7 @@ impl BatchJob<'_> {
             let mut squares = vec![vec![0.0; n]; self.groups.group_count()];
             for (&entry, row) in site_gradients.keys().zip(norms.chunks(n)) {
                 let scale = self.norm_weights[entry].scale;
-                let squares = squares[of[entry]].iter_mut().zip(row);
+                let squares = squares[group_of_tensor[entry]].iter_mut().zip(row);
                 squares.for_each(|(square, &norm)| *square += (scale * f64::from(norm)).powi(2));
             }
             let norms = squares

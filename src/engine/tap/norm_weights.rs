@@ -28,7 +28,7 @@ impl NormWeights {
         let Some(weights) = weights else {
             return (0..entries).map(|_| Self { scale: 1.0, relative: None }).collect();
         };
-        let of = |(entry, weight): (usize, &Gradient)| match weight.values.device() {
+        let norm_weights = |(entry, weight): (usize, &Gradient)| match weight.values.device() {
             _ if weights.is_zero_tensor(entry) => Self { scale: 0.0, relative: None },
             Some(_) if !reads => {
                 let weights = weight.values.to_tensor(device);
@@ -37,7 +37,7 @@ impl NormWeights {
             }
             _ => Self::from_values(&weight.values, device),
         };
-        weights.entries().iter().enumerate().map(of).collect()
+        weights.entries().iter().enumerate().map(norm_weights).collect()
     }
 
     fn from_values(values: &[f32], device: &Device) -> Self {

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_answers_are_right_and_others_get_the_hint() {
+    fn answers_near_the_solution_are_right_and_others_have_the_hint() {
         assert!(check(16.0, 16.0, "").is_right() && check(16.3, 16.0, "").is_right());
         // A percentage of two epsilons as a table rounds them.
         assert!(check(8.79, 9.01, "").is_right() && !check(8.7, 9.01, "").is_right());

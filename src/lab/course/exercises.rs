@@ -117,8 +117,9 @@ fn training() -> Event {
 /// Returns the noise multiplier of exercise 01.2: epsilon 3 and 8 epochs over 60,000 examples.
 fn noise_multiplier(batch_size: u64) -> Result<f64> {
     let (rate, steps) = (batch_size as f64 / 60_000.0, 8 * 60_000 / batch_size);
-    let by = TightestAccountant::default();
-    let found = privacy::noise_multiplier_for(Epsilon(3.0), DELTA, SamplingRate(rate), steps, &by)?;
+    let accountant = TightestAccountant::default();
+    let found =
+        privacy::noise_multiplier_for(Epsilon(3.0), DELTA, SamplingRate(rate), steps, &accountant)?;
     Ok(found.noise_multiplier.0)
 }
 
@@ -149,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn right_answers_pass_and_others_get_the_hint() {
+    fn right_answers_pass_and_others_have_the_hint() {
         let answers = [
             ("01.1", 0.0003),
             ("01.2", 0.604),

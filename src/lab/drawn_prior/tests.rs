@@ -8,7 +8,7 @@ fn head(model: &Model) -> Vec<f32> {
 }
 
 #[test]
-fn the_start_depends_on_nobody_and_the_head_fits_the_classes() -> Result<()> {
+fn the_start_does_not_depend_on_the_data_and_the_head_fits_the_classes() -> Result<()> {
     // Digits by their names, as MNIST.
     let digits = data::glyphs_with(200, 20, 0)?;
     let prior = |data: &Dataset| drawn_prior(data).examples(400).epochs(0.5);
@@ -32,10 +32,10 @@ fn the_start_depends_on_nobody_and_the_head_fits_the_classes() -> Result<()> {
     let plan = DpSgd::new().noise_multiplier(1.0).batch_size(50).steps(2).plan(&digits)?;
     let run = fit("r", &plan, &start, &digits, &Ledger::in_memory(), &mut NoopObserver)?;
     assert_eq!(run.badge(), Badge::Proved);
-    let said = run.statement().to_string();
+    let statement = run.statement().to_string();
     assert!(
-        said.contains("drawn digits (drawn by code)") && said.contains("cost nothing"),
-        "{said}"
+        statement.contains("drawn digits (drawn by code)") && statement.contains("cost nothing"),
+        "{statement}"
     );
     Ok(())
 }

@@ -101,13 +101,13 @@ impl Run {
     /// # Errors
     /// `Ledger` if the ledger of its data is damaged; `Io` if it can't be read.
     pub fn report(&self) -> Result<Report> {
-        let of = StoredReportData {
+        let data = StoredReportData {
             record: self.record().clone(),
             mask: self.mask(),
             model: Some(self.model()),
             warnings: self.warnings().to_vec(),
         };
-        run::report(&of, &RunStore::open(home())?)
+        run::report(&data, &RunStore::open(home())?)
     }
 }
 
@@ -153,12 +153,12 @@ impl Report {
     #[doc(hidden)]
     pub fn repeated_by(
         mut self,
-        words: impl Into<String>,
+        description: impl Into<String>,
         command: impl Into<String>,
         file: impl Into<String>,
     ) -> Self {
         let blocks = vec![
-            Block::prose(words, Coverage::Public),
+            Block::prose(description, Coverage::Public),
             Block::Code(command.into(), Coverage::Public),
             Block::Code(file.into(), Coverage::Public),
         ];
@@ -180,8 +180,8 @@ impl Report {
         }
         if removed > 0 {
             let parts = format::pluralise(removed, "part");
-            let words = format!("Left out: {parts} of this report that no epsilon covers.");
-            let note = Block::prose(words, Coverage::Public);
+            let text = format!("Left out: {parts} of this report that no epsilon covers.");
+            let note = Block::prose(text, Coverage::Public);
             match report.sections.first_mut().filter(|first| first.heading.is_empty()) {
                 Some(first) => first.blocks.push(note),
                 None => report.sections.insert(0, Section { heading: "", blocks: vec![note] }),
@@ -270,10 +270,10 @@ fn figure_name(number: usize, format: &str) -> String {
 
 /// Returns the block on the software that wrote the report, and that the runs were trained with.
 fn software(trained_with: &[String]) -> Block {
-    let mut words = match trained_with {
+    let mut text = match trained_with {
         [] => "The software of the training was not recorded.".to_owned(),
         all => format!("Trained with: {}.", all.join("; ")),
     };
-    words += &format!("\nThis report was written by {}.", program::software_versions());
-    Block::prose(words, Coverage::Public)
+    text += &format!("\nThis report was written by {}.", program::software_versions());
+    Block::prose(text, Coverage::Public)
 }

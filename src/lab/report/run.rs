@@ -19,12 +19,12 @@ pub(super) fn stored(store: &RunStore, id: &str) -> Result<Report> {
     report(&store.load_for_report(id)?, store)
 }
 
-pub(super) fn report(of: &StoredReportData, store: &RunStore) -> Result<Report> {
-    let (record, plan) = (&of.record, &of.record.plan);
+pub(super) fn report(data: &StoredReportData, store: &RunStore) -> Result<Report> {
+    let (record, plan) = (&data.record, &data.record.plan);
     let reveals = run_coverage(record);
     let mut lead = vec![Block::prose(RunSummaryLine(record).to_string(), reveals)];
-    lead.extend(of.warnings.iter().map(|warning| Block::prose(warning, Coverage::Public)));
-    let guarantee = Statement::for_run(record, of.mask.as_ref()).to_string();
+    lead.extend(data.warnings.iter().map(|warning| Block::prose(warning, Coverage::Public)));
+    let guarantee = Statement::for_run(record, data.mask.as_ref()).to_string();
     // A statement of no guarantee reveals nothing either.
     let guarantee = Block::prose(guarantee, Coverage::Covered);
     let settings = Preview::settings(plan)?.table();
@@ -36,8 +36,8 @@ pub(super) fn report(of: &StoredReportData, store: &RunStore) -> Result<Report> 
             [Block::figure(figure_from_record(record)), Block::Table(record_table(record))],
         )
         .section("Settings", [Block::Table(settings)])
-        .section("Model", of.model.as_ref().map(|model| Block::Table(model_table(model))))
-        .section("Mask", of.mask.iter().flat_map(mask))
+        .section("Model", data.model.as_ref().map(|model| Block::Table(model_table(model))))
+        .section("Mask", data.mask.iter().flat_map(mask))
         .section("Ledger", [ledger(record, store)?])
         .section(REPEAT, repeat(plan))
         .section(SOFTWARE, [software(std::slice::from_ref(&record.software))]))
@@ -56,8 +56,8 @@ fn ledger(record: &RunRecord, store: &RunStore) -> Result<Block> {
         Some((account, at, &account.charges()[at]))
     });
     let Some((account, at, charge)) = found else {
-        let words = "This project has no ledger entry of the run.";
-        return Ok(Block::prose(words, Coverage::Public));
+        let text = "This project has no ledger entry of the run.";
+        return Ok(Block::prose(text, Coverage::Public));
     };
     let note = Some(&charge.closing_note).filter(|note| !note.is_empty());
     let table = Table::new(["entry", ""])
@@ -85,7 +85,7 @@ fn ledger(record: &RunRecord, store: &RunStore) -> Result<Block> {
     };
     let table = table
         .rows((private > 0).then_some([what, total]))
-        .rows(published.map(|words| ["runs without a guarantee".to_owned(), words]))
+        .rows(published.map(|claim| ["runs without a guarantee".to_owned(), claim]))
         .rows(account.budget().map(|budget| ["budget".to_owned(), budget.to_string()]));
     Ok(Block::Table(table.coverage(Coverage::Public)))
 }
@@ -93,9 +93,9 @@ fn ledger(record: &RunRecord, store: &RunStore) -> Result<Block> {
 /// Returns the blocks on how to repeat the run: the plan as a file, if a file can represent it.
 fn repeat(plan: &Plan) -> Vec<Block> {
     let Ok(file) = plan.to_json() else {
-        let words = "The plan has a given mask, whose coordinates a plan file does not hold: \
+        let text = "The plan has a given mask, whose coordinates a plan file does not hold: \
                      repeat the run from the code that made the mask.";
-        return vec![Block::prose(words, Coverage::Public)];
+        return vec![Block::prose(text, Coverage::Public)];
     };
     // Whoever knows the seed of a private run can compute its noise.
     let (seed, coverage) = match plan.seed() {
@@ -112,10 +112,10 @@ fn repeat(plan: &Plan) -> Vec<Block> {
     };
     let command = program::command("train --plan plan.json --model NAME --data NAME");
     let get = program::how_to_get();
-    let words = "Save this plan as plan.json. Plan::load(\"plan.json\")?.train(&model, &data)? in a \
+    let text = "Save this plan as plan.json. Plan::load(\"plan.json\")?.train(&model, &data)? in a \
                  notebook trains it, and so does the command";
     vec![
-        Block::prose(format!("{seed} {get}{words}"), Coverage::Public),
+        Block::prose(format!("{seed} {get}{text}"), Coverage::Public),
         Block::Code(command, Coverage::Public),
         Block::Code(file, coverage),
     ]

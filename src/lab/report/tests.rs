@@ -47,10 +47,10 @@ fn a_report_has_every_section_and_no_hash() -> Result<()> {
         for hidden in [data.hash(), data.origin(), "a-hash-of-a-run"] {
             assert!(!text.contains(hidden), "{hidden}");
         }
-        for said in
+        for part in
             ["Anyone who sees the trained model", "1 of 1", "closed", "noise_multiplier", "Burn "]
         {
-            assert!(text.contains(said), "{said}: {text}");
+            assert!(text.contains(part), "{part}: {text}");
         }
     }
     for tag in ["main", "table", "figure", "pre", "details", "h2"] {
@@ -103,7 +103,7 @@ fn in_study_mode_no_result_and_no_seed_is_left() -> Result<()> {
 }
 
 #[test]
-fn a_run_without_privacy_says_that_nothing_is_guaranteed() -> Result<()> {
+fn the_statement_of_a_run_without_privacy_guarantees_nothing() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let store = RunStore::open(folder.path().to_path_buf()).unwrap();
     let plan = NonPrivate::new().batch_size(10).steps(2).plan(&start().0)?;
@@ -184,8 +184,8 @@ fn a_report_of_a_grid_names_the_best_cell_and_the_noise() -> Result<()> {
     let expected = ["", "Results", "Privacy cost and seed noise", "Settings", REPEAT, SOFTWARE];
     assert_eq!(headings, expected);
     let text = report.markdown();
-    for said in ["2 of 2 runs are finished", "Highest mean accuracy", "Private runs: 2 on"] {
-        assert!(text.contains(said), "{said}: {text}");
+    for part in ["2 of 2 runs are finished", "Highest mean accuracy", "Private runs: 2 on"] {
+        assert!(text.contains(part), "{part}: {text}");
     }
     // The data are drawn by code, so the known seeds reveal nothing.
     assert_eq!(report.coverage(), Coverage::Public);

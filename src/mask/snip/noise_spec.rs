@@ -47,13 +47,13 @@ impl NoiseSpec {
                     return Err(Error::setting("DP-SNIP budget fraction", fraction, why)
                         .fix("choose a fraction between 0 and 1, such as 0.05"));
                 }
-                let (epsilon, delta) = total.ok_or_else(|| no_budget(fraction))?;
+                let (epsilon, delta) = total.ok_or_else(|| missing_budget_error(fraction))?;
                 round_up(single_release(epsilon, delta)? / fraction.sqrt())
             }
             Self::Target(epsilon, own_delta) => {
                 let epsilon = epsilon.check()?;
                 let run_delta = total.map(|(_, delta)| delta);
-                let delta = own_delta.or(run_delta).ok_or_else(no_delta)?.check()?;
+                let delta = own_delta.or(run_delta).ok_or_else(missing_delta_error)?.check()?;
                 if let Some((limit, run_delta)) = total
                     && run_delta == delta
                     && epsilon.0 >= limit.0
@@ -89,7 +89,7 @@ fn round_up(value: f64) -> f64 {
     if nearest >= value { nearest } else { six_digits(value * (1.0 + 1e-5)) }
 }
 
-fn no_budget(fraction: f64) -> Error {
+fn missing_budget_error(fraction: f64) -> Error {
     let what = format!("DP-SNIP with {fraction} of the budget");
     let why = "the run has no budget, because no target epsilon was given";
     Error::new(ErrorKind::Setting, what, why).fix(
@@ -98,7 +98,7 @@ fn no_budget(fraction: f64) -> Error {
     )
 }
 
-fn no_delta() -> Error {
+fn missing_delta_error() -> Error {
     let what = "DP-SNIP with an epsilon and no delta";
     Error::new(ErrorKind::Setting, what, "an epsilon is a guarantee only together with a delta")
         .fix("write .epsilon_delta(Epsilon(0.5), Delta(1e-5))")

@@ -317,8 +317,8 @@ fn a_budget_fraction_determines_the_noise_multiplier() -> Result<()> {
     // Twenty such releases spend the whole budget and no more.
     let total_cost = cost(twentieth, 20);
     assert!(total_cost <= 1.0 && total_cost > 0.9999, "{total_cost}");
-    let own = sigma(NoiseSpec::Target(Epsilon(0.3), None));
-    assert!(cost(own, 1) <= 0.3 && cost(own, 1) > 0.29999);
+    let from_target = sigma(NoiseSpec::Target(Epsilon(0.3), None));
+    assert!(cost(from_target, 1) <= 0.3 && cost(from_target, 1) > 0.29999);
     assert_eq!(sigma(NoiseSpec::Multiplier(7.5)), 7.5);
     // The noise multiplier survives a JSON round trip.
     let text = serde_json::to_string(&twentieth).unwrap();

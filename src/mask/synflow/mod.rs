@@ -79,7 +79,7 @@ impl Synflow {
         let mut network = linearise(model)?;
         match network.update_scores() {
             objective if has_flow(objective) => Ok(saliency(model, network)),
-            objective => Err(no_flow(model, objective)),
+            objective => Err(no_flow_error(model, objective)),
         }
     }
 
@@ -132,7 +132,7 @@ impl Synflow {
             let objective = network.update_scores();
             if !has_flow(objective) {
                 return match round {
-                    0 => Err(no_flow(model, objective)),
+                    0 => Err(no_flow_error(model, objective)),
                     _ => self.undo_last_round(model, &schedule[..round], previous),
                 };
             }
@@ -219,7 +219,7 @@ fn linearise(model: &Model) -> Result<LinearisedNetwork> {
     Ok(network)
 }
 
-fn no_flow(model: &Model, objective: f64) -> Error {
+fn no_flow_error(model: &Model, objective: f64) -> Error {
     let what =
         format!("Synflow on {}: its outputs for an input of ones sum to {objective}", model.name());
     let why = if objective == 0.0 {

@@ -109,7 +109,7 @@ impl MethodSettings for AutoDpSgdSettings {
         if builder.private.has_clip() {
             let why = "the clip thresholds of the method follow the gradients";
             return Err(Error::new(ErrorKind::Setting, "Auto DP-SGD with a clip norm", why)
-                .fix("leave out the clip norm and set `scale`, or use DP-SGD"));
+                .fix("leave out the clip norm and set `gradient_scale`, or use DP-SGD"));
         }
         let clip = ClipRule::Unbounded { scale: builder.own.scale };
         clip.check()?;
@@ -126,7 +126,7 @@ settings! {
     /// Sets the paper's scale factor s. It multiplies signal and noise alike, so it changes nothing
     /// but the unit of the release.
     #[setting("S", "1", Outcome, [], "Factor of algorithm AC on every gradient")]
-    fn scale(scale: f64) |own| own.scale = scale;
+    fn gradient_scale(scale: f64) |own| own.scale = scale;
 }
 
 impl AutoDpSgd {

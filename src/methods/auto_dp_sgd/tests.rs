@@ -54,13 +54,13 @@ fn flat(release: &Release) -> Vec<f64> {
 #[test]
 fn a_step_is_that_of_the_published_algorithm() -> Result<()> {
     let data = small();
-    let (model, everybody) = (model(&data), batch(&data, 0..40));
+    let (model, full_batch) = (model(&data), batch(&data, 0..40));
     let plain =
-        ReferenceExecutor.clipped_sum(model.network(), &everybody, &ClipRule::unclipped())?;
+        ReferenceExecutor.clipped_sum(model.network(), &full_batch, &ClipRule::unclipped())?;
     let mean_norm = finite_mean(&plain.norms).unwrap();
     for scale in [1.0, 0.5] {
-        let plan = method().scale(scale).plan(&data)?;
-        let release = released(&plan, &model, &everybody);
+        let plan = method().gradient_scale(scale).plan(&data)?;
+        let release = released(&plan, &model, &full_batch);
         // Algorithm AC: the mean threshold is s times the mean norm.
         let threshold = release.threshold.unwrap();
         assert!((threshold.value / (scale * mean_norm) - 1.0).abs() < 1e-5);
@@ -93,13 +93,13 @@ fn one_example_moves_the_release_without_bound_and_the_scale_changes_nothing() -
     // The largest distance over the labels: for some the network is already right.
     let distance = |plan: &Plan, size: f32| {
         let without = released(plan, &model, &rest);
-        let of = |label| {
+        let distance_of = |label| {
             let with = released(plan, &model, &with_last(size, label));
             let pairs = flat(&with).into_iter().zip(flat(&without));
             // In units of the noise without the example, which an observer of the step compares.
             pairs.map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt() / without.noise_std[0]
         };
-        (0..3).map(of).fold(0.0, f64::max)
+        (0..3).map(distance_of).fold(0.0, f64::max)
     };
     let published = method().plan(&data)?;
     let (hundred, thousand) = (distance(&published, 100.0), distance(&published, 1000.0));
@@ -107,7 +107,7 @@ fn one_example_moves_the_release_without_bound_and_the_scale_changes_nothing() -
     // A step with a real bound moves by at most 1 / 0.8.
     let bounded = distance(&method().sound().plan(&data)?, 1000.0);
     assert!(bounded <= 1.0 / 0.8 + 0.01, "{bounded}");
-    let half = distance(&method().scale(0.5).plan(&data)?, 100.0);
+    let half = distance(&method().gradient_scale(0.5).plan(&data)?, 100.0);
     assert!((hundred / half - 1.0).abs() < 1e-4, "the scale is a change of units: {half}");
     Ok(())
 }
@@ -178,9 +178,9 @@ fn targets_clip_bounds_and_impossible_scales_are_refused() -> Result<()> {
     let decay = || ClipSchedule::decay(0.5);
     refused(&|method| method.privacy_settings_mut().unwrap().clip_schedule = decay(), "clip norm");
     for scale in ["0", "-1", "nan", "inf"] {
-        refused(&|method| method.set("scale", scale).unwrap(), "scale");
+        refused(&|method| method.set("gradient_scale", scale).unwrap(), "scale");
     }
-    assert!(method().set("scale", "half").is_err());
+    assert!(method().set("gradient_scale", "half").is_err());
     let unknown = method().set("quantile", "0.5").unwrap_err();
     assert!(unknown.advice().contains("scale"), "{unknown}");
     // DP-SGD does not take the rule without a bound, nor a file that says so.

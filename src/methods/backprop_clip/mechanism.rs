@@ -86,8 +86,9 @@ impl Mechanism for BackpropClipMechanism {
                 None => self.noisy_sum(network, batch, selected)?,
                 Some(mut plain) => {
                     let of_plain = plain.network(network);
-                    let own = selected.map(|selected| plain.selection(selected)).transpose()?;
-                    let (sum, losses, stds) = self.noisy_sum(&of_plain, batch, own)?;
+                    let plain_selection =
+                        selected.map(|selected| plain.selection(selected)).transpose()?;
+                    let (sum, losses, stds) = self.noisy_sum(&of_plain, batch, plain_selection)?;
                     let gradient = plain.pull_back(network, sum, selected);
                     let stds = plain.noise_stds(network, &stds);
                     self.plain = Some(plain);

@@ -76,7 +76,7 @@ impl PlainConvolutions {
                 let gain = rule.gain.then_some(first + count - 1);
                 WeightStandardisation { rule, shape, gain }
             });
-            let end = standardised.and_then(|of| of.gain).unwrap_or(first + count);
+            let end = standardised.and_then(|layer| layer.gain).unwrap_or(first + count);
             sources.extend((first..end).map(|entry| {
                 let standardised = standardised.filter(|_| entry == first);
                 ParameterOrigin { entry, standardised }
@@ -105,9 +105,9 @@ impl PlainConvolutions {
         let tensors = network.tensors();
         let each = self.sources.iter().map(|source| match source.standardised {
             None => tensors[source.entry].clone(),
-            Some(of) => {
-                let (raw, gain) = source.raw_weight_and_gain(of, &tensors);
-                of.rule.apply(raw, gain).flatten(0, 3)
+            Some(layer) => {
+                let (raw, gain) = source.raw_weight_and_gain(layer, &tensors);
+                layer.rule.apply(raw, gain).flatten(0, 3)
             }
         });
         self.plain.with_tensors(each.collect())
@@ -121,7 +121,7 @@ impl PlainConvolutions {
     pub(super) fn selection(&mut self, selected: &CoordinateWeights) -> Result<&CoordinateWeights> {
         let nonzero = selected.nonzero_tensors();
         let trained = |source: &ParameterOrigin| {
-            let gain = source.standardised.and_then(|of| of.gain);
+            let gain = source.standardised.and_then(|layer| layer.gain);
             nonzero[source.entry] || gain.is_some_and(|gain| nonzero[gain])
         };
         let trained: Vec<bool> = self.sources.iter().map(trained).collect();
@@ -150,15 +150,15 @@ impl PlainConvolutions {
         let tensors = network.tensors();
         let mut all = Gradients::zeros_like(network);
         for (source, own) in self.sources.iter().zip(gradient.entries) {
-            let Some(of) = source.standardised else {
+            let Some(layer) = source.standardised else {
                 all.entries[source.entry].values = own.values;
                 continue;
             };
-            let (raw, gain) = source.raw_weight_and_gain(of, &tensors);
-            let [out, inputs, height, width] = of.shape;
+            let (raw, gain) = source.raw_weight_and_gain(layer, &tensors);
+            let [out, inputs, height, width] = layer.shape;
             let g = own.values.to_tensor(&raw.device()).reshape([1, out, inputs * height * width]);
-            let (by_raw, by_gain) = of.rule.vjp(raw, gain, g);
-            let by_gain = of.gain.map(|gain| (gain, by_gain.flatten(0, 1)));
+            let (by_raw, by_gain) = layer.rule.vjp(raw, gain, g);
+            let by_gain = layer.gain.map(|gain| (gain, by_gain.flatten(0, 1)));
             let by_raw = (source.entry, by_raw.flatten(0, 2));
             for (entry, values) in std::iter::once(by_raw).chain(by_gain) {
                 let values = DeviceArray::from_tensor(values);
@@ -182,22 +182,22 @@ impl PlainConvolutions {
         let tensors = network.tensors();
         let standardised = || {
             let each = self.sources.iter().zip(stds);
-            each.filter_map(|(source, std)| source.standardised.map(|of| (source, of, std)))
+            each.filter_map(|(source, std)| source.standardised.map(|layer| (source, layer, std)))
         };
-        let squares = standardised().flat_map(|(source, of, _)| {
-            let (raw, gain) = source.raw_weight_and_gain(of, &tensors);
-            of.rule.mean_squares(raw, gain)
+        let squares = standardised().flat_map(|(source, layer, _)| {
+            let (raw, gain) = source.raw_weight_and_gain(layer, &tensors);
+            layer.rule.mean_squares(raw, gain)
         });
         let squares = tensors_to_vecs(squares.collect());
         let mut all = vec![0.0; tensors.len()];
         self.sources.iter().zip(stds).for_each(|(source, std)| all[source.entry] = *std);
-        for ((source, of, std), squares) in standardised().zip(squares.chunks(2)) {
+        for ((source, layer, std), squares) in standardised().zip(squares.chunks(2)) {
             // What a device that computes nothing returns is any number.
             let computed = !is_stub_device();
             let root =
                 |square: &[f32]| if computed { std * f64::from(square[0]).sqrt() } else { 0.0 };
             all[source.entry] = root(&squares[0]);
-            of.gain.into_iter().for_each(|gain| all[gain] = root(&squares[1]));
+            layer.gain.into_iter().for_each(|gain| all[gain] = root(&squares[1]));
         }
         all
     }

@@ -77,9 +77,9 @@ fn the_release_is_the_clipped_sum_and_no_example_depends_on_the_size_of_the_batc
             })
             .collect()
     };
-    let everybody: Vec<u32> = (0..40).collect();
-    let parts: Vec<Vec<f64>> = everybody.chunks(7).map(&sum).collect::<Result<_>>()?;
-    let whole = sum(&everybody)?;
+    let all_ids: Vec<u32> = (0..40).collect();
+    let parts: Vec<Vec<f64>> = all_ids.chunks(7).map(&sum).collect::<Result<_>>()?;
+    let whole = sum(&all_ids)?;
     for (i, whole) in whole.iter().enumerate() {
         let together: f64 = parts.iter().map(|part| part[i]).sum();
         assert!((together - whole).abs() < 1e-3, "the loss is summed");
@@ -232,7 +232,7 @@ fn settings_that_do_not_apply_are_refused() -> Result<()> {
     named.set("norm", "l15")?;
     assert_eq!(named, method().norm(UpstreamNorm::L15));
     assert!(named.set("norm", "l2").unwrap_err().advice().contains("sqrt_m"));
-    assert!(named.set("scale", "1").is_err());
+    assert!(named.set("gradient_scale", "1").is_err());
     // DP-SGD does not take this rule, nor a file that says so.
     let rule = ClipRule::Backprop(LayerClips::new(1.0, 0.01));
     let error = DpSgd::new().noise_multiplier(1.0).batch_size(10).clip_rule(rule).plan(&data);

@@ -109,8 +109,8 @@ fn clip_and_stages(plan: &Plan) -> Result<(&ClipRule, Stages)> {
     let is_own = |privacy: &&Privacy| {
         privacy.quantile.is_none() && !matches!(privacy.clip, ClipRule::Backprop(_))
     };
-    let own = plan.privacy().filter(is_own);
-    let (Some(privacy), Some(stages)) = (own, plan.stages()?) else {
+    let private_settings = plan.privacy().filter(is_own);
+    let (Some(privacy), Some(stages)) = (private_settings, plan.stages()?) else {
         let what = format!("a plan of {} without clip rule and noise", plan.method());
         return Err(Error::new(
             ErrorKind::CorruptData,

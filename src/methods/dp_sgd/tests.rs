@@ -86,8 +86,9 @@ fn the_sum_is_divided_by_the_expected_batch_size_not_by_the_drawn_one() {
     let sum = TapExecutor::default().clipped_sum(model.network(), &batch, &rule).unwrap().sum;
     let mut mechanism = mechanism(1.0, 1e-9, 10);
     let released = mechanism.release(model.network(), &batch, None).unwrap().gradient;
-    let close =
-        |by: f64| flat(&sum).iter().zip(flat(&released)).all(|(s, r)| (s / by - r).abs() < 1e-6);
+    let close = |divisor: f64| {
+        flat(&sum).iter().zip(flat(&released)).all(|(s, r)| (s / divisor - r).abs() < 1e-6)
+    };
     assert!(close(10.0));
     assert!(!close(40.0), "the drawn size must not be the divisor");
 }
@@ -161,7 +162,7 @@ fn the_target_is_met_and_hardly_undercut() -> Result<()> {
 }
 
 #[test]
-fn delta_may_be_said_before_or_after_the_noise() -> Result<()> {
+fn delta_may_be_set_before_or_after_the_noise() -> Result<()> {
     let before = DpSgd::new().delta(Delta(1e-3)).noise_multiplier(2.0).batch_size(10);
     let after = DpSgd::new().noise_multiplier(2.0).delta(Delta(1e-3)).batch_size(10);
     assert_eq!(before, after);
@@ -202,7 +203,10 @@ fn bad_settings_are_refused_with_advice() {
     for both in [first, second.batch_size(10)] {
         let error = both.plan(&data).expect_err("target and noise multiplier");
         assert_eq!(error.kind(), ErrorKind::Setting);
-        let said = error.to_string();
-        assert!(said.contains("target, epsilon 2,") && said.contains("multiplier, 1.5"), "{said}");
+        let message = error.to_string();
+        assert!(
+            message.contains("target, epsilon 2,") && message.contains("multiplier, 1.5"),
+            "{message}"
+        );
     }
 }

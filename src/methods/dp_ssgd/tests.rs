@@ -113,9 +113,12 @@ fn one_example_moves_the_selected_sum_by_at_most_the_clip_norm() {
         all.iter().map(|&guest| without(guest)).collect()
     };
     let right = moved(&sum);
-    assert!(right.iter().all(|&by| by <= clip * (1.0 + 1e-4)), "{right:?}");
-    assert!(right.iter().filter(|&&by| by > 0.99 * clip).count() > 30, "{right:?}");
-    assert!(moved(&late).iter().all(|&by| by < 0.9 * clip), "the norm is of selected coordinates");
+    assert!(right.iter().all(|&distance| distance <= clip * (1.0 + 1e-4)), "{right:?}");
+    assert!(right.iter().filter(|&&distance| distance > 0.99 * clip).count() > 30, "{right:?}");
+    assert!(
+        moved(&late).iter().all(|&distance| distance < 0.9 * clip),
+        "the norm is of selected coordinates"
+    );
     assert!(flags(&selected).iter().zip(sum(&all)).all(|(&selected, v)| selected || v == 0.0));
 }
 
@@ -183,14 +186,18 @@ fn the_selection_is_a_function_of_parameters_and_randomness_not_of_data() -> Res
 fn a_mask_of_unknown_or_private_origin_shows_in_the_plan() -> Result<()> {
     let data = small();
     let model = model(&data);
-    let mine = Mask::new(vec![MaskTensor {
+    let user_mask = Mask::new(vec![MaskTensor {
         path: "0.weight".into(),
         shape: vec![6, 64],
         kept: (0..384).map(|i| i % 2 == 0).collect(),
     }])?;
-    assert!(settings().pre_prune(&mine).plan(&data)?.has_guarantee());
+    assert!(settings().pre_prune(&user_mask).plan(&data)?.has_guarantee());
     let assumed = |mask: &Mask| mask_assumptions(&mask.origin().privacy, data.origin());
-    assert!(assumed(&mine)[0].contains("without looking at private data"), "{:?}", assumed(&mine));
+    assert!(
+        assumed(&user_mask)[0].contains("without looking at private data"),
+        "{:?}",
+        assumed(&user_mask)
+    );
     // Magnitudes of parameters that training has moved are no longer data-free.
     let trained = model.with_network(model.network().clone());
     let mask = MagnitudeMask::keep(0.5).mask(&trained)?;

@@ -11,7 +11,7 @@ use crate::methods::{CheckpointInterval, CheckpointSettings};
 use crate::{Error, ErrorKind, Result, file, program};
 
 /// Returns advice about a file that is not a plan.
-fn anew() -> String {
+fn rebuild_advice() -> String {
     let command = program::command("train --save-plan FILE");
     format!("write the file with plan.save(path) or `{command}`")
 }
@@ -53,10 +53,10 @@ impl Plan {
         let path = path.as_ref();
         let what = || format!("the plan {}", path.display());
         let text = std::fs::read_to_string(path)
-            .map_err(|e| Error::io(format!("reading {}", what()), &e).fix(anew()))?;
+            .map_err(|e| Error::io(format!("reading {}", what()), &e).fix(rebuild_advice()))?;
         let no_plan = |why: String| {
             let why = format!("the file is not a plan: {why}");
-            Error::new(ErrorKind::Setting, what(), why).fix(anew())
+            Error::new(ErrorKind::Setting, what(), why).fix(rebuild_advice())
         };
         let given = serde_json::from_str(&text).map_err(|e| no_plan(e.to_string()))?;
         let plan = Self::deserialize_strictly(given).map_err(no_plan)?;
@@ -83,7 +83,7 @@ impl Plan {
         if descriptor.adds_noise != self.privacy.is_some() {
             let value = if descriptor.adds_noise { "null" } else { "given" };
             let why = format!("the value contradicts the method, {}", descriptor.title);
-            return Err(Error::setting("privacy", value, why).fix(anew()));
+            return Err(Error::setting("privacy", value, why).fix(rebuild_advice()));
         }
         if let Some(selection) = &self.selection {
             selection.check_consistent_with(self)?;

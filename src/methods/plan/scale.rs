@@ -193,24 +193,24 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_it_changed() -> Result<()> {
+    fn the_description_of_a_scaled_plan_lists_its_changes() -> Result<()> {
         let plan = private().target_of_three().plan_for(&population())?;
         let scaled = plan.scale(4)?;
-        let said = scaled.to_string();
+        let text = scaled.to_string();
         for words in [
             "batch size 1,024 instead of 256",
             "12 epochs instead of 3 in the same 704 steps: 4 times as many per-example gradients",
             "instead of 3 at delta 1e-5",
             "learning rate 0.4 as before",
         ] {
-            assert!(said.contains(words), "{words}: {said}");
+            assert!(text.contains(words), "{words}: {text}");
         }
         assert_eq!(scaled.plan().privacy().unwrap().target, None);
         let same = plan.scale(1.001)?;
         assert!(same.changes().is_empty() && same.plan() == plan);
         let plain = NonPrivate::new().batch_size(100).epochs(2.0).plan_for(&population())?;
-        let said = plain.scale(3)?.to_string();
-        assert!(said.contains("batch size 300") && !said.contains("epsilon"), "{said}");
+        let text = plain.scale(3)?.to_string();
+        assert!(text.contains("batch size 300") && !text.contains("epsilon"), "{text}");
         Ok(())
     }
 

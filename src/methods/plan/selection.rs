@@ -51,8 +51,9 @@ impl TrialSelection {
         for candidate in &self.candidates {
             candidate.check_loaded()?;
         }
-        let whole = Plan::best_of(self.trials, self.candidates.clone())?;
-        if (0..self.candidates.len()).any(|candidate| whole.with_candidate(candidate) == *plan) {
+        let selection = Plan::best_of(self.trials, self.candidates.clone())?;
+        if (0..self.candidates.len()).any(|candidate| selection.with_candidate(candidate) == *plan)
+        {
             return Ok(());
         }
         let why = "the settings of the plan match no candidate";
@@ -147,8 +148,8 @@ impl Plan {
             return differ("releases", self.event().to_string(), other.event().to_string());
         }
         if delta(self) != delta(other) || self.neighbouring() != other.neighbouring() {
-            let said = |plan: &Plan| format!("{:?} ({})", delta(plan), plan.neighbouring());
-            return differ("guarantees", said(self), said(other));
+            let guarantee = |plan: &Plan| format!("{:?} ({})", delta(plan), plan.neighbouring());
+            return differ("guarantees", guarantee(self), guarantee(other));
         }
         if self.seed() != other.seed() {
             return differ("seeds", format!("{:?}", self.seed()), format!("{:?}", other.seed()));

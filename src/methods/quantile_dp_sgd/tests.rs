@@ -44,15 +44,15 @@ fn score(values: &[f64], std: f64) -> f64 {
 #[test]
 fn the_clip_norm_reaches_the_quantile_of_the_norms() -> Result<()> {
     let data = small();
-    let (model, everybody) = (model(&data), batch(&data, 0..40));
+    let (model, full_batch) = (model(&data), batch(&data, 0..40));
     let plain = ClipRule::unclipped();
-    let norms = FusedExecutor::default().clipped_sum(model.network(), &everybody, &plain)?.norms;
+    let norms = FusedExecutor::default().clipped_sum(model.network(), &full_batch, &plain)?.norms;
     let mut sorted: Vec<f32> = norms.iter().copied().collect();
     sorted.sort_by(f32::total_cmp);
     for (quantile, from) in [(0.25, 0.01), (0.5, 300.0), (0.75, 1.0)] {
         let method = method().quantile(quantile).clip(from).batch_size(40).noise_multiplier(0.1);
         let plan = method.count_noise(1.0).plan(&data)?;
-        let last = *thresholds(&releases(&plan, &model, &everybody, 400, 1)).last().unwrap();
+        let last = *thresholds(&releases(&plan, &model, &full_batch, 400, 1)).last().unwrap();
         let below = sorted.iter().filter(|&&norm| f64::from(norm) <= last).count() as f64 / 40.0;
         assert!((below - quantile).abs() < 0.1, "{below} of {quantile}: {last} in {sorted:?}");
     }
@@ -60,7 +60,7 @@ fn the_clip_norm_reaches_the_quantile_of_the_norms() -> Result<()> {
 }
 
 #[test]
-fn the_count_has_the_noise_that_its_multiplier_says() -> Result<()> {
+fn the_count_has_the_noise_of_its_multiplier() -> Result<()> {
     let data = small();
     let (model, empty) = (model(&data), batch(&data, []));
     let plan = method().count_noise(2.0).rate(0.01).plan(&data)?;
@@ -180,6 +180,6 @@ fn settings_out_of_range_are_refused() {
     refused(method().clip_rule(ClipRule::auto_s(1.0)), "another clip rule");
     refused(method().clip_schedule(ClipSchedule::decay(0.5)), "clip schedule");
     let mut named = method();
-    assert!(named.set("quantile", "0.9").is_ok() && named.set("scale", "1").is_err());
+    assert!(named.set("quantile", "0.9").is_ok() && named.set("gradient_scale", "1").is_err());
     assert_eq!(named, method().quantile(0.9));
 }

@@ -142,7 +142,7 @@ fn the_epsilons_of_the_imagenet_paper_come_out_of_the_recipes_own_plans() -> Res
 }
 
 #[test]
-fn a_scaled_recipe_keeps_steps_sampling_rate_and_epsilon_and_says_what_it_changed() -> Result<()> {
+fn a_scaled_recipe_keeps_steps_sampling_rate_and_epsilon_and_lists_its_changes() -> Result<()> {
     let data = examples(60_000);
     let scaled = imagenet_dp().scaled_to(&data);
     let plan = scaled.method().plan(&data)?;
@@ -151,9 +151,9 @@ fn a_scaled_recipe_keeps_steps_sampling_rate_and_epsilon_and_says_what_it_change
     assert!((1_368..=1_370).contains(&plan.steps()), "{}", plan.steps());
     let privacy = plan.privacy().unwrap();
     assert_eq!(privacy.delta, Delta(1e-5));
-    let said = scaled.to_string();
+    let text = scaled.to_string();
     for words in ["batch size 3,069 instead of 65,536", "delta 1e-5 instead of 1e-6", "21 times"] {
-        assert!(said.contains(words), "{words}: {said}");
+        assert!(text.contains(words), "{words}: {text}");
     }
     let same = imagenet_dp().scaled_to(&examples(IMAGENET));
     assert_eq!(same.method(), imagenet_dp().method());

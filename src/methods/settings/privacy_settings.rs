@@ -63,8 +63,8 @@ impl PrivacySettings {
         self.target.map(|epsilon| Ok((epsilon.check()?, self.delta()?))).transpose()
     }
 
-    /// Determines clip rule, noise and delta of training. `beside` are the other releases that the
-    /// run's result depends on; a target is for all of them together.
+    /// Determines clip rule, noise and delta of training. The run's result also depends on
+    /// `other_releases`; a target is for all of them together.
     ///
     /// # Errors
     /// Kind `Setting` for values out of range, and unless exactly one of target and noise
@@ -74,7 +74,7 @@ impl PrivacySettings {
         method: &str,
         settings: &Settings,
         population: &Population,
-        beside: &[Event],
+        other_releases: &[Event],
     ) -> Result<Privacy> {
         let examples = population.examples();
         let clip = self.clip_rule();
@@ -121,7 +121,7 @@ impl PrivacySettings {
                     trials.map_or(one.clone(), |trials| one.best_of(trials))
                 };
                 let found = noise_multiplier_for_events(
-                    beside,
+                    other_releases,
                     &relative,
                     epsilon,
                     delta,

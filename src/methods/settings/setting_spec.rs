@@ -151,7 +151,9 @@ impl SettingSpec {
             Scope::Private | Scope::Clip if !method.adds_noise => "neither clips nor adds noise",
             Scope::Clip if !method.takes_clip => "has no clip norm to set",
             Scope::Sparse if !method.supports_sparsity => "takes no mask and drops nothing",
-            Scope::Own if !method.own.iter().any(|own| own.id == self.id) => "has no such setting",
+            Scope::Own if !method.own.iter().any(|spec| spec.id == self.id) => {
+                "has no such setting"
+            }
             _ => return None,
         };
         Some(format!("the method {} {why}", method.name))

@@ -84,10 +84,10 @@ impl Im2col {
         let [height, width] = self.size;
         let each = images.chunks_exact(height * width * self.channels);
         for (image, sums) in each.zip(sums.chunks_exact_mut(self.positions())) {
-            let own = |pixel: &[f32]| {
+            let group_channels = |pixel: &[f32]| {
                 sum(&pixel[self.first_channel..self.first_channel + self.group_channels])
             };
-            let pixels: Vec<f32> = image.chunks_exact(self.channels).map(own).collect();
+            let pixels: Vec<f32> = image.chunks_exact(self.channels).map(group_channels).collect();
             for (position, sum) in sums.iter_mut().enumerate() {
                 let (row, column) = (position / self.output[1], position % self.output[1]);
                 *sum = 0.0;

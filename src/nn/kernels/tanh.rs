@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_matches_the_standard_library_to_two_epsilons() {
+    fn tanh_matches_the_standard_library_to_two_epsilons() {
         let x: Vec<f32> = (0..200_000)
             .map(|i| (i as f32 - 100_000.0) / 9_000.0)
             .chain((0..60).map(|i| 10f32.powi(-i)))

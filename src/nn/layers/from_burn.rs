@@ -53,8 +53,8 @@ impl TryFrom<nn::conv::Conv2d> for Conv2d {
     /// If the padding differs between opposite sides, or is `Same` together with an even kernel
     /// side, a stride above 1 or a dilation above 1.
     fn try_from(inner: nn::conv::Conv2d) -> Result<Self> {
-        let nn::conv::Conv2d { stride, kernel_size: kernel, dilation, groups, .. } = inner;
-        let odd = kernel.iter().all(|side| side % 2 == 1);
+        let nn::conv::Conv2d { stride, kernel_size, dilation, groups, .. } = inner;
+        let odd = kernel_size.iter().all(|side| side % 2 == 1);
         let padding = match inner.padding {
             PaddingConfig2d::Valid => [0, 0],
             PaddingConfig2d::Explicit(top, left, bottom, right)
@@ -63,7 +63,7 @@ impl TryFrom<nn::conv::Conv2d> for Conv2d {
                 [top, left]
             }
             PaddingConfig2d::Same if stride == [1, 1] && dilation == [1, 1] && odd => {
-                kernel.map(|side| side / 2)
+                kernel_size.map(|side| side / 2)
             }
             ref other => {
                 let fix = "use PaddingConfig2d::Explicit with equal padding on opposite sides";
@@ -74,7 +74,7 @@ impl TryFrom<nn::conv::Conv2d> for Conv2d {
         let spec = Conv2dSpec {
             channels_in: per_group * groups,
             channels_out,
-            kernel,
+            kernel: kernel_size,
             stride,
             padding,
             bias: inner.bias.is_some(),

@@ -168,9 +168,9 @@ impl Lstm {
         };
         let (mut maps, mut calls) = (Vec::new(), Vec::new());
         for &(gates, reverse) in &directions {
-            let (from_input, own) = gates.input_maps(&x, tape);
+            let (from_input, direction_calls) = gates.input_maps(&x, tape);
             maps.push(gates.with_recurrent_parameters(from_input, reverse, tape));
-            calls.push(own);
+            calls.push(direction_calls);
         }
         // The maps are summands of the pre-activations at their steps, so they have the gradient of
         // the pre-activations.

@@ -127,15 +127,15 @@ pub(super) fn check_epsilon(kind: &str, epsilon: f64) -> Result<()> {
 /// Reason in the error for examples that are not images.
 pub(crate) const IMAGES: &str = "the layer works on images, [channels, height, width]";
 
-/// Returns `input` as a shape of `N` sides, or an error that names `who` and the shape.
+/// Returns `input` as a shape of `N` sides, or an error that names `layer` and the shape.
 pub(crate) fn shape_of<const N: usize>(
-    who: &str,
+    layer: &str,
     input: &[usize],
     why: &str,
     fix: &str,
 ) -> Result<[usize; N]> {
     <[usize; N]>::try_from(input).map_err(|_| {
-        let what = format!("{who} received examples of shape {input:?}");
+        let what = format!("{layer} received examples of shape {input:?}");
         Error::new(ErrorKind::Model, what, why).fix(fix)
     })
 }

@@ -123,8 +123,9 @@ impl Image {
         value: impl Fn(usize, usize, usize) -> f64,
     ) -> Image {
         let side = (self.1 - kernel) / stride + 1;
-        let of = |i: usize| (i / side / side, i / side % side * stride, i % side * stride);
-        let values = (0..channels * side * side).map(|i| value(of(i).0, of(i).1, of(i).2));
+        let coordinates = |i: usize| (i / side / side, i / side % side * stride, i % side * stride);
+        let values = (0..channels * side * side)
+            .map(|i| value(coordinates(i).0, coordinates(i).1, coordinates(i).2));
         Image(channels, side, values.collect())
     }
 

@@ -71,7 +71,7 @@ fn a_module_of_ones_own_has_paths_shapes_and_a_table() {
 }
 
 #[test]
-fn it_computes_and_learns_like_the_same_list_of_layers() {
+fn a_user_module_computes_and_learns_like_the_same_list_of_layers() {
     let module = Mine::new();
     let conv = |from| Conv2dSpec::new(from, 4, 3).padding(1);
     let specs = crate::layers![
@@ -107,14 +107,14 @@ fn it_computes_and_learns_like_the_same_list_of_layers() {
         }
         engine::optimizer_step(&mut SgdConfig::new().init(), 0.1, network, &gradient)
     };
-    let (own, listed) = (stepped(model.network()), stepped(&listed));
-    assert_eq!(own.trainable_ids(), model.network().trainable_ids());
+    let (updated, listed) = (stepped(model.network()), stepped(&listed));
+    assert_eq!(updated.trainable_ids(), model.network().trainable_ids());
     let numbers = |network: &Network| -> Vec<f32> {
         network.values().into_iter().flat_map(|(_, values)| values).collect()
     };
-    assert_eq!(numbers(&own), numbers(&listed));
-    assert_ne!(numbers(&own), numbers(model.network()), "the step moved the parameters");
-    let trained = model.with_network(own);
+    assert_eq!(numbers(&updated), numbers(&listed));
+    assert_ne!(numbers(&updated), numbers(model.network()), "the step moved the parameters");
+    let trained = model.with_network(updated);
     assert_ne!(trained.fingerprint(), model.fingerprint());
     assert_eq!(trained.predict(&data()).unwrap().len(), 6);
 }
@@ -134,8 +134,8 @@ fn its_parameters_are_saved_and_put_back() {
     let back = other.load_parameters(&path).unwrap();
     assert_eq!(back.fingerprint(), model.fingerprint());
     assert_eq!(back.network().trainable_ids(), other.network().trainable_ids());
-    let stranger = models::linear(&data()).seed(1).build().unwrap();
-    let (_, text) = kind(stranger.load_parameters(&path));
+    let other_model = models::linear(&data()).seed(1).build().unwrap();
+    let (_, text) = kind(other_model.load_parameters(&path));
     assert!(text.contains("1.weight is missing"), "{text}");
 }
 
@@ -308,9 +308,9 @@ fn examples_that_see_each_other_behind_a_layer_norm_are_found_out() {
 fn inputs_of_the_batch_show_neither_in_logits_nor_in_output_gradients() {
     for how in [How::Input, How::SharedInput] {
         let module = super::super::parameters::untracked(Hidden::new(how));
-        let own = UserModule(std::sync::Arc::new(module));
-        let of = Subject { module: &own, shape: &[1, 5, 5], device: &Device::flex() };
-        let run = |examples| ModuleTrace::record(of, examples, 1.0).unwrap();
+        let user_module = UserModule(std::sync::Arc::new(module));
+        let subject = Subject { module: &user_module, shape: &[1, 5, 5], device: &Device::flex() };
+        let run = |examples| ModuleTrace::record(subject, examples, 1.0).unwrap();
         let (one, other) = (run(&[0, 1, 2]), run(&[0, 4, 5]));
         assert_eq!(one.logits[0], other.logits[0], "{how:?}");
         assert_eq!(one.gradients[0], other.gradients[0], "{how:?}");

@@ -196,9 +196,9 @@ fn resnets_have_the_published_sizes_up_to_normalisation() {
     // The published sizes, less the parameters of batch normalisation, plus those of group
     // normalisation in ResNet v2: one before each convolution of a block and one at the end.
     let imagenet = images(2, &[3, 64, 64], 1000);
-    let of = |builder: ModelBuilder<models::Resnet>| count(builder.stem(models::Stem::ImageNet));
-    assert_eq!(of(models::resnet18(&imagenet)), 11_689_512 - 9_600 + 7_808);
-    assert_eq!(of(models::resnet50(&imagenet)), 25_557_032 - 53_120 + 45_440);
+    let size = |builder: ModelBuilder<models::Resnet>| count(builder.stem(models::Stem::ImageNet));
+    assert_eq!(size(models::resnet18(&imagenet)), 11_689_512 - 9_600 + 7_808);
+    assert_eq!(size(models::resnet50(&imagenet)), 25_557_032 - 53_120 + 45_440);
     let small = 11_687_720 - (7 * 7 - 3 * 3) * 3 * 64 - 990 * 513;
     assert_eq!(count(models::resnet18(&cifar())), small);
     let (_, text) =

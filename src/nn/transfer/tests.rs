@@ -60,7 +60,7 @@ fn clips_stay_around_the_new_head() -> Result<()> {
 }
 
 #[test]
-fn what_does_not_fit_is_an_error_that_says_why() -> Result<()> {
+fn data_that_do_not_fit_the_model_are_refused_with_a_reason() -> Result<()> {
     let model = models::papernot_cnn(&images(&[1, 28, 28], 10)).seed(1).build()?;
     let refused = |data: &Dataset, words: &[&str]| {
         let error = model.transfer(data).build().unwrap_err();

@@ -26,35 +26,35 @@ impl<'a> Assignment<'a> {
     pub(super) fn new(attempt: LoadContext, source: &'a WeightFile) -> Result<Self> {
         let LoadContext { model, layout, .. } = attempt;
         attempt.refuse_batch_norm(source)?;
-        let places = all_locations(model);
-        check_patterns("keep_initial", &layout.keep_patterns, places.iter().map(|p| &p.path))?;
+        let locations = all_locations(model);
+        check_patterns("keep_initial", &layout.keep_patterns, locations.iter().map(|p| &p.path))?;
         check_patterns("leave_in_file", &layout.leave_patterns, source.entries.keys())?;
-        let head = places.len() - model.network().head_tensor_count();
+        let head = locations.len() - model.network().head_tensor_count();
         let (mut left, mut pairs) = (BTreeMap::new(), Vec::new());
         let (mut kept, mut missing) = (Vec::new(), Vec::new());
-        for (index, place) in places.into_iter().enumerate() {
-            let name = layout.tensor_name(&place);
+        for (index, location) in locations.into_iter().enumerate() {
+            let name = layout.tensor_name(&location);
             let entry = name.as_ref().and_then(|name| source.entries.get(name));
             let why = if index >= head && layout.new_head {
                 Some(NEW_HEAD)
             } else {
-                is_named(&layout.keep_patterns, &place.path).then_some(CHOSEN)
+                is_named(&layout.keep_patterns, &location.path).then_some(CHOSEN)
             };
             match (why, entry) {
                 (Some(why), _) => {
                     left.extend(entry.map(|entry| (entry.name.as_str(), why)));
-                    kept.push(unmatched(&place.path, &place.shape, why));
+                    kept.push(unmatched(&location.path, &location.shape, why));
                 }
                 (None, Some(entry)) => {
                     if let ElementType::Other(_) = entry.dtype {
-                        return Err(attempt.not_floating_point(&place, entry));
+                        return Err(attempt.not_floating_point(&location, entry));
                     }
-                    if !layout.axes.fits(&place, &entry.shape) {
-                        return Err(attempt.shape_mismatch(&place, entry, index >= head));
+                    if !layout.axes.fits(&location, &entry.shape) {
+                        return Err(attempt.shape_mismatch(&location, entry, index >= head));
                     }
-                    pairs.push((place, entry));
+                    pairs.push((location, entry));
                 }
-                (None, None) => missing.push((place, name)),
+                (None, None) => missing.push((location, name)),
             }
         }
         if !missing.is_empty() {
@@ -69,9 +69,9 @@ impl<'a> Assignment<'a> {
     fn check_leftovers(&mut self, attempt: LoadContext, source: &'a WeightFile) -> Result<()> {
         let layout = attempt.layout;
         let mut owners: HashMap<&str, &str> = HashMap::new();
-        for (place, entry) in &self.pairs {
-            if let Some(other) = owners.insert(&entry.name, &place.path) {
-                return Err(attempt.shared_tensor(entry, [other, &place.path]));
+        for (location, entry) in &self.pairs {
+            if let Some(other) = owners.insert(&entry.name, &location.path) {
+                return Err(attempt.shared_tensor(entry, [other, &location.path]));
             }
         }
         let mut superfluous = Vec::new();
@@ -94,12 +94,13 @@ impl<'a> Assignment<'a> {
 
     /// Reads the tensors: the values of the parameters by path, in the model's order of axes.
     pub(super) fn values(&self, attempt: LoadContext) -> Result<HashMap<String, Vec<f32>>> {
-        let read = |(place, entry): &(ParameterLocation, &TensorEntry)| {
+        let read = |(location, entry): &(ParameterLocation, &TensorEntry)| {
             let values = entry.values().map_err(|e| attempt.unreadable(entry, &e))?;
             match values.iter().position(|value| !value.is_finite()) {
-                None => {
-                    Ok((place.path.clone(), attempt.layout.axes.to_native_order(place, values)))
-                }
+                None => Ok((
+                    location.path.clone(),
+                    attempt.layout.axes.to_native_order(location, values),
+                )),
                 Some(at) => Err(attempt.not_finite(entry, at, values[at])),
             }
         };
@@ -108,8 +109,8 @@ impl<'a> Assignment<'a> {
 
     pub(super) fn report(self, attempt: LoadContext, source: &WeightFile) -> WeightReport {
         let LoadContext { model, layout, path } = attempt;
-        let matched = self.pairs.into_iter().map(|(place, entry)| MatchedTensor {
-            path: place.path,
+        let matched = self.pairs.into_iter().map(|(location, entry)| MatchedTensor {
+            path: location.path,
             name: entry.shown(),
             shape: entry.shape.clone(),
             dtype: entry.dtype.name().to_owned(),

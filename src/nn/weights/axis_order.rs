@@ -21,8 +21,8 @@ pub enum AxisOrder {
 
 impl AxisOrder {
     /// Returns for each axis in the file the axis of the parameter; empty if they are the same.
-    fn permutation(self, place: &ParameterLocation) -> &'static [usize] {
-        match (self, place.kind, place.shape.len()) {
+    fn permutation(self, location: &ParameterLocation) -> &'static [usize] {
+        match (self, location.kind, location.shape.len()) {
             (Self::PyTorch, LayerKind::Linear, 2) => &[1, 0],
             (Self::Jax, LayerKind::Conv, 4) => &[2, 3, 1, 0],
             _ => &[],
@@ -30,31 +30,35 @@ impl AxisOrder {
     }
 
     /// Returns the shape in the file.
-    pub(super) fn shape_in_file(self, place: &ParameterLocation) -> Vec<usize> {
-        match self.permutation(place) {
-            [] => place.shape.clone(),
-            order => order.iter().map(|&axis| place.shape[axis]).collect(),
+    pub(super) fn shape_in_file(self, location: &ParameterLocation) -> Vec<usize> {
+        match self.permutation(location) {
+            [] => location.shape.clone(),
+            order => order.iter().map(|&axis| location.shape[axis]).collect(),
         }
     }
 
     /// Returns whether a tensor of this shape fits the parameter.
-    pub(super) fn fits(self, place: &ParameterLocation, shape: &[usize]) -> bool {
-        let own = self.shape_in_file(place);
+    pub(super) fn fits(self, location: &ParameterLocation, shape: &[usize]) -> bool {
+        let expected = self.shape_in_file(location);
         let as_convolution =
-            self == Self::PyTorch && place.kind == LayerKind::Linear && own.len() == 2;
-        shape == own || as_convolution && shape == [own[0], own[1], 1, 1]
+            self == Self::PyTorch && location.kind == LayerKind::Linear && expected.len() == 2;
+        shape == expected || as_convolution && shape == [expected[0], expected[1], 1, 1]
     }
 
     /// Converts values in the file's order, row-major, to that of the parameter.
-    pub(super) fn to_native_order(self, place: &ParameterLocation, values: Vec<f32>) -> Vec<f32> {
-        let order = self.permutation(place);
+    pub(super) fn to_native_order(
+        self,
+        location: &ParameterLocation,
+        values: Vec<f32>,
+    ) -> Vec<f32> {
+        let order = self.permutation(location);
         if order.is_empty() {
             return values;
         }
         // Both with sides of 1 before the others.
         let (mut in_file, mut axes, first) = ([1; 4], [0, 1, 2, 3], 4 - order.len());
         for (i, &axis) in order.iter().enumerate() {
-            in_file[first + i] = place.shape[axis];
+            in_file[first + i] = location.shape[axis];
             axes[first + axis] = first + i;
         }
         let tensor = Tensor::<4>::from_data(TensorData::new(values, in_file), &Device::flex());
@@ -99,9 +103,9 @@ mod tests {
         let values: Vec<f32> = (0..120).map(|i| i as f32).collect();
         let turned = AxisOrder::Jax.to_native_order(&conv, values.clone());
         for (out, input, y, x) in [(0, 0, 0, 0), (1, 2, 3, 4), (1, 0, 2, 1), (0, 2, 1, 3)] {
-            let (own, file) =
+            let (native, file) =
                 (((out * 3 + input) * 4 + y) * 5 + x, ((y * 5 + x) * 3 + input) * 2 + out);
-            assert_eq!(turned[own], values[file]);
+            assert_eq!(turned[native], values[file]);
         }
         assert_eq!(AxisOrder::PyTorch.to_native_order(&conv, values.clone()), values);
     }

@@ -91,7 +91,7 @@ impl LoadContext<'_> {
         // A checkpoint often holds the names below a key of its own.
         let below = names.clone().next().and_then(|name| {
             let rest = name.strip_prefix(layout.prefix.as_str())?;
-            source.entries.keys().find_map(|own| own.strip_suffix(rest))
+            source.entries.keys().find_map(|name_in_file| name_in_file.strip_suffix(rest))
         });
         let other = published_networks::detect_layout(source.entries.keys());
         let other = other.filter(|(name, _)| *name != layout.name);
@@ -128,15 +128,15 @@ impl LoadContext<'_> {
     /// Returns the error for a tensor of another shape.
     pub(super) fn shape_mismatch(
         self,
-        place: &ParameterLocation,
+        location: &ParameterLocation,
         entry: &TensorEntry,
         in_head: bool,
     ) -> Error {
         let why = format!(
             "{} of {} needs {:?}",
-            place.path,
+            location.path,
             self.model.name(),
-            self.layout.axes.shape_in_file(place)
+            self.layout.axes.shape_in_file(location)
         );
         self.error(format_args!("the tensor {} of shape {:?}", entry.shown(), entry.shape), why)
             .fix(if in_head {
@@ -149,11 +149,11 @@ impl LoadContext<'_> {
     /// Returns the error for a tensor of integers.
     pub(super) fn not_floating_point(
         self,
-        place: &ParameterLocation,
+        location: &ParameterLocation,
         entry: &TensorEntry,
     ) -> Error {
         let what = format_args!("the tensor {} of {} values", entry.shown(), entry.dtype.name());
-        self.error(what, format!("{} has floating-point numbers", place.path))
+        self.error(what, format!("{} has floating-point numbers", location.path))
             .fix("convert the tensor to float32")
     }
 

@@ -90,7 +90,7 @@ impl LocationCollector {
 
     fn layer(&mut self, spec: &LayerSpec, path: &str) {
         let kind = kind(spec);
-        let nth = self.kinds.iter().filter(|of| **of == kind).count();
+        let index_of_kind = self.kinds.iter().filter(|earlier| **earlier == kind).count();
         for (parameter, shape) in spec.parameters() {
             self.places.push(ParameterLocation {
                 path: format!("{path}.{parameter}"),
@@ -100,7 +100,7 @@ impl LocationCollector {
                 group: self.group.clone(),
                 block: self.block,
                 shortcut: self.shortcut,
-                index_of_kind: nth,
+                index_of_kind,
             });
         }
         self.kinds.push(kind);
@@ -139,9 +139,10 @@ mod tests {
         let networks = zoo.iter().map(|model| model.network()).chain([&clipped]);
         for network in networks {
             let places = parameter_locations(network.specs());
-            let own: Vec<_> = network.parameters().into_iter().map(|p| (p.path, p.shape)).collect();
+            let expected: Vec<_> =
+                network.parameters().into_iter().map(|p| (p.path, p.shape)).collect();
             let found: Vec<_> = places.into_iter().map(|p| (p.path, p.shape)).collect();
-            assert_eq!(found, own);
+            assert_eq!(found, expected);
         }
         Ok(())
     }
@@ -151,9 +152,17 @@ mod tests {
         let data = data::from_vecs(vec![0.0; 3 * 1024], &[3, 32, 32], vec![0], 10)?;
         let layers = models::bit_resnet(&data, &[2, 1], 1).layers()?;
         let at = |path: &str| {
-            let place =
-                parameter_locations(&layers).into_iter().find(|place| place.path == path).unwrap();
-            (place.group, place.block, place.shortcut, place.kind, place.index_of_kind)
+            let location = parameter_locations(&layers)
+                .into_iter()
+                .find(|location| location.path == path)
+                .unwrap();
+            (
+                location.group,
+                location.block,
+                location.shortcut,
+                location.kind,
+                location.index_of_kind,
+            )
         };
         let group = |name: &str| name.to_owned();
         assert_eq!(at("group1.0.gamma"), (group("group1"), 0, false, LayerKind::Norm, 0));

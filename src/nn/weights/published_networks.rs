@@ -12,23 +12,23 @@ pub(super) const TIMM_RESNETV2: &str = "timm resnetv2";
 pub(super) const DE_WIDE_RESNET: &str = "De et al.";
 
 /// Returns the name of a parameter in timm's `resnetv2` networks.
-pub(super) fn timm_name(place: &ParameterLocation) -> Option<String> {
-    let ParameterLocation { group, block, shortcut, index_of_kind: nth, .. } = place;
-    let layer = match (group.as_str(), place.kind) {
-        ("stem", LayerKind::Conv) if *nth == 0 => "stem.conv".to_owned(),
-        ("head", LayerKind::Norm) if *nth == 0 => "norm".to_owned(),
-        ("head", LayerKind::Linear) if *nth == 0 => "head.fc".to_owned(),
+pub(super) fn timm_name(location: &ParameterLocation) -> Option<String> {
+    let ParameterLocation { group, block, shortcut, index_of_kind, .. } = location;
+    let layer = match (group.as_str(), location.kind) {
+        ("stem", LayerKind::Conv) if *index_of_kind == 0 => "stem.conv".to_owned(),
+        ("head", LayerKind::Norm) if *index_of_kind == 0 => "norm".to_owned(),
+        ("head", LayerKind::Linear) if *index_of_kind == 0 => "head.fc".to_owned(),
         (group, kind) => {
             let layer = match kind {
                 LayerKind::Conv if *shortcut => "downsample.conv".to_owned(),
-                LayerKind::Conv => format!("conv{}", nth + 1),
-                LayerKind::Norm if !shortcut => format!("norm{}", nth + 1),
+                LayerKind::Conv => format!("conv{}", index_of_kind + 1),
+                LayerKind::Norm if !shortcut => format!("norm{}", index_of_kind + 1),
                 _ => return None,
             };
             format!("stages.{}.blocks.{block}.{layer}", number(group)? - 1)
         }
     };
-    let parameter = match place.parameter.as_str() {
+    let parameter = match location.parameter.as_str() {
         "gamma" => "weight",
         "beta" => "bias",
         same => same,
@@ -38,24 +38,24 @@ pub(super) fn timm_name(place: &ParameterLocation) -> Option<String> {
 
 /// Returns the name of a parameter in the networks of De et al.'s code, without that of the whole
 /// module.
-pub(super) fn haiku_name(place: &ParameterLocation) -> Option<String> {
-    let ParameterLocation { group, block, shortcut, index_of_kind: nth, .. } = place;
-    let module = match (group.as_str(), place.kind) {
-        ("stem", LayerKind::Conv) if *nth == 0 => "First_conv".to_owned(),
-        ("head", LayerKind::Norm) if *nth == 0 => "Final_norm".to_owned(),
-        ("head", LayerKind::Linear) if *nth == 0 => "Softmax".to_owned(),
+pub(super) fn haiku_name(location: &ParameterLocation) -> Option<String> {
+    let ParameterLocation { group, block, shortcut, index_of_kind, .. } = location;
+    let module = match (group.as_str(), location.kind) {
+        ("stem", LayerKind::Conv) if *index_of_kind == 0 => "First_conv".to_owned(),
+        ("head", LayerKind::Norm) if *index_of_kind == 0 => "Final_norm".to_owned(),
+        ("head", LayerKind::Linear) if *index_of_kind == 0 => "Softmax".to_owned(),
         (group, kind) => {
             let name = format!("Block_{}", number(group)?);
             match kind {
                 LayerKind::Conv if *shortcut => format!("{name}_skip_conv"),
                 LayerKind::Norm if *shortcut => format!("{name}_skip_norm"),
-                LayerKind::Conv => format!("{name}Conv_{block}_{nth}"),
-                LayerKind::Norm => format!("{name}_norm_{block}_{nth}"),
+                LayerKind::Conv => format!("{name}Conv_{block}_{index_of_kind}"),
+                LayerKind::Norm => format!("{name}_norm_{block}_{index_of_kind}"),
                 _ => return None,
             }
         }
     };
-    let parameter = match (place.kind, place.parameter.as_str()) {
+    let parameter = match (location.kind, location.parameter.as_str()) {
         (_, "gamma") => "scale",
         (_, "beta") => "offset",
         (_, "weight") => "w",

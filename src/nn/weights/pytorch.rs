@@ -37,11 +37,12 @@ pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<TensorEntry>>
             "the file is neither a safetensors file nor one that torch.save wrote",
         ));
     }
-    let PickleScan { unknown_imports: code, tensor_count: tensors } =
+    let PickleScan { unknown_imports, tensor_count } =
         scan_file(path, beginning).map_err(|e| failed(path, &e))?;
-    if !code.is_empty() {
-        let shown: Vec<String> = code.iter().take(3).map(|name| printable(name)).collect();
-        let more = if code.len() > 3 { ", ..." } else { "" };
+    if !unknown_imports.is_empty() {
+        let shown: Vec<String> =
+            unknown_imports.iter().take(3).map(|name| printable(name)).collect();
+        let more = if unknown_imports.len() > 3 { ", ..." } else { "" };
         let why = format!(
             "the pickle names code that is not part of a tensor: {}{more}. Programs that unpickle \
              it may run that code; none of it was run here",
@@ -53,10 +54,10 @@ pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<TensorEntry>>
         ));
     }
     let reader = PytorchReader::new(path).map_err(|e| damaged(path, e))?;
-    if tensors > reader.len() {
+    if tensor_count > reader.len() {
         let why = format!(
             "the file holds {} under {}, so names are ambiguous",
-            pluralise(tensors, "tensor"),
+            pluralise(tensor_count, "tensor"),
             pluralise(reader.len(), "name")
         );
         return Err(

@@ -88,7 +88,7 @@ impl WeightLayout {
         Self::new(
             "own names",
             AxisOrder::Native,
-            Arc::new(|place: &ParameterLocation| Some(place.path.clone())),
+            Arc::new(|location: &ParameterLocation| Some(location.path.clone())),
         )
     }
 
@@ -102,7 +102,11 @@ impl WeightLayout {
         axes: AxisOrder,
         name: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        Self::new("given names", axes, Arc::new(move |place: &ParameterLocation| name(&place.path)))
+        Self::new(
+            "given names",
+            axes,
+            Arc::new(move |location: &ParameterLocation| name(&location.path)),
+        )
     }
 
     /// Creates a layout of pairs of a parameter's path and its name in the file. Otherwise as
@@ -114,7 +118,7 @@ impl WeightLayout {
         let pairs = pairs.into_iter().map(|(path, name)| (path.into(), name.into()));
         let pairs: Vec<(String, String)> = pairs.collect();
         Self::from_fn(axes, move |path| {
-            pairs.iter().find(|(own, _)| own == path).map(|(_, name)| name.clone())
+            pairs.iter().find(|(parameter, _)| parameter == path).map(|(_, name)| name.clone())
         })
     }
 
@@ -144,8 +148,8 @@ impl WeightLayout {
     }
 
     /// Returns the name in the file of the parameter at a location.
-    pub(super) fn tensor_name(&self, place: &ParameterLocation) -> Option<String> {
-        (self.names)(place).map(|name| format!("{}{name}", self.prefix))
+    pub(super) fn tensor_name(&self, location: &ParameterLocation) -> Option<String> {
+        (self.names)(location).map(|name| format!("{}{name}", self.prefix))
     }
 }
 

@@ -14,20 +14,20 @@ fn to_vecs(arrays: &[DeviceArray]) -> Vec<f32> {
 
 #[test]
 fn an_average_on_a_device_is_that_of_the_host() {
-    let (mut here, mut there) = (copy(&network(0)), copy(&network(0)));
+    let (mut on_host, mut on_device) = (copy(&network(0)), copy(&network(0)));
     for number in 1..50 {
         let keep = 1.0 - 1.0 / f64::from(number);
-        mix(&mut here, network(number).tensors(), keep);
-        mix_on_device(Mix { keep }, &mut there, network(number).tensors());
+        mix(&mut on_host, network(number).tensors(), keep);
+        mix_on_device(Mix { keep }, &mut on_device, network(number).tensors());
     }
     let unseen = |array: &DeviceArray| format!("{array:?}").ends_with("on a device");
-    assert!(there.iter().all(unseen) && !here.iter().any(unseen));
-    let pairs = to_vecs(&here).into_iter().zip(to_vecs(&there));
+    assert!(on_device.iter().all(unseen) && !on_host.iter().any(unseen));
+    let pairs = to_vecs(&on_host).into_iter().zip(to_vecs(&on_device));
     let far = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
     assert!(far < 1e-6, "{far}");
     // The mean of all, in f64.
     let all: Vec<_> = (1..50).map(|number| to_vecs(&copy(&network(number)))).collect();
-    for (i, mean) in to_vecs(&here).into_iter().enumerate() {
+    for (i, mean) in to_vecs(&on_host).into_iter().enumerate() {
         let expected = all.iter().map(|values| f64::from(values[i])).sum::<f64>() / 49.0;
         assert!((f64::from(mean) - expected).abs() < 1e-6, "{i}: {mean} is not {expected}");
     }

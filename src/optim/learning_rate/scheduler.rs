@@ -120,12 +120,12 @@ impl LearningRateScheduler {
         let factor = match self.schedule {
             LearningRate::Constant => 1.0,
             LearningRate::Linear { end_factor } => 1.0 + (end_factor - 1.0) * t / total,
-            LearningRate::Exponential { gamma } => gamma.powf(whole(epoch)),
+            LearningRate::Exponential { gamma } => gamma.powf(whole_epochs(epoch)),
             LearningRate::Polynomial { power } => (1.0 - t / total).powf(power),
-            LearningRate::Step { every, gamma } => gamma.powf(whole(epoch / every)),
+            LearningRate::Step { every, gamma } => gamma.powf(whole_epochs(epoch / every)),
             LearningRate::MultiStep { ref milestones, gamma } => {
                 let reached =
-                    milestones.iter().filter(|&&milestone| whole(epoch / milestone) >= 1.0);
+                    milestones.iter().filter(|&&milestone| whole_epochs(epoch / milestone) >= 1.0);
                 gamma.powi(reached.count() as i32)
             }
             LearningRate::Piecewise { ref phases } => {
@@ -134,7 +134,7 @@ impl LearningRateScheduler {
                     Some((*end, factor))
                 });
                 let last = phases.last().map_or(1.0, |(_, factor)| *factor);
-                ends.find(|(end, _)| whole(epoch) < *end).map_or(last, |(_, factor)| factor)
+                ends.find(|(end, _)| whole_epochs(epoch) < *end).map_or(last, |(_, factor)| factor)
             }
             LearningRate::Cosine { end_factor } => cosine(1.0, end_factor, t / total),
             LearningRate::CosineRestarts { period, growth, end_factor } => {
@@ -171,7 +171,7 @@ impl LearningRateScheduler {
 }
 
 /// Computes the whole part of a number of epochs that is exact up to rounding.
-fn whole(epochs: f64) -> f64 {
+fn whole_epochs(epochs: f64) -> f64 {
     (epochs + 1e-9).floor()
 }
 

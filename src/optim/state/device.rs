@@ -32,8 +32,8 @@ impl OptimizerState {
             let lanes = state.arrays.iter_mut().map(|(_, values)| values.take_lanes(&device));
             let old = arrays(Lanes::PerCoordinate(parameter), lanes);
             let inputs = [Lanes::PerCoordinate(entry.values.to_tensor(&device)), variance];
-            let touched = step.update_mask.map(nonzero);
-            let new = elementwise::apply_on_device(&rule(entry), old, inputs, touched.as_ref());
+            let update_mask = step.update_mask.map(nonzero);
+            let new = elementwise::apply_on_device(&rule(entry), old, inputs, update_mask.as_ref());
             for ((_, values), new) in state.arrays.iter_mut().zip(&new[1..]) {
                 *values = new.clone().into();
             }

@@ -74,7 +74,7 @@ pub fn epsilon_vs_delta(releases: impl Into<Releases>) -> Result<Chart> {
 fn build_chart(
     events: &[Event],
     Delta(read_at): Delta,
-    asked: &[(Box<dyn Accountant>, usize)],
+    accountants: &[(Box<dyn Accountant>, usize)],
 ) -> Result<Chart> {
     // Four points for each power of ten, and the delta that is marked.
     let even = geomspace(1e-10, 1e-2, 33).into_iter();
@@ -83,7 +83,7 @@ fn build_chart(
     let mut drawn: Vec<Series> = Vec::new();
     let mut refused: Vec<String> = Vec::new();
     let mut refusals: Vec<Error> = Vec::new();
-    for (accountant, colour) in asked {
+    for (accountant, colour) in accountants {
         let name = accountant_label(accountant.name());
         let answers = epsilons(accountant.as_ref(), events, &deltas);
         if let Some(refusal) = refusal_of_all(&answers) {
@@ -95,14 +95,14 @@ fn build_chart(
         drawn.push(if accountant.is_approximate() { series.approximate() } else { series });
     }
     if drawn.is_empty() {
-        let nobody = || {
+        let no_accountant = || {
             Error::new(
                 ErrorKind::Accounting,
                 "no epsilon for these releases",
                 "no accountant supports these releases",
             )
         };
-        return Err(refusals.into_iter().next().unwrap_or_else(nobody));
+        return Err(refusals.into_iter().next().unwrap_or_else(no_accountant));
     }
     mark_coinciding(&mut drawn);
     let relation = TightestAccountant::for_events(events).neighbouring();
@@ -154,7 +154,7 @@ pub fn accountant_comparison(events: &[Event], delta: Delta) -> Result<Table> {
     let mut answers: Vec<(String, privacy::Result<PrivacyCost>)> =
         compare_accountants(events, delta, relation)
             .into_iter()
-            .map(|answer| (answer.accountant, answer.cost))
+            .map(|result| (result.accountant, result.cost))
             .collect();
     if let Some(refusal) = answers.iter().all(|(_, a)| a.is_err()).then(|| answers.remove(0).1) {
         refusal?;
@@ -172,11 +172,11 @@ pub fn accountant_comparison(events: &[Event], delta: Delta) -> Result<Table> {
         };
         [label, epsilon, knows.into(), why]
     };
-    let (said, delta) = (describe_events(events), format::delta(delta.0));
+    let (description, delta) = (describe_events(events), format::delta(delta.0));
     Ok(Table::new(["accountant", "epsilon", "what it uses", "why it differs"])
         .rows(answers.into_iter().map(row))
         .coverage(Coverage::Public)
-        .caption(format!("{said} (delta = {delta}, neighbours: {relation})")))
+        .caption(format!("{description} (delta = {delta}, neighbours: {relation})")))
 }
 
 /// Returns the label, what the accountant uses of the privacy loss, and why its epsilon differs.
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_that_coincide_are_both_visible_and_say_so() {
+    fn coinciding_curves_are_both_visible_and_have_a_note() {
         let list = [("pldx", 0.2, false), ("rdp", 0.4, false), ("zcdp", 0.2001, false)];
         let chart = build_chart(&[], Delta::DEFAULT, &asked(&list)).unwrap();
         assert_eq!(named(&chart, "zCDP").name(), "zCDP (within 1 % of PLDX)");

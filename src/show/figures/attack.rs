@@ -87,15 +87,15 @@ mod tests {
         };
         assert!(at(&lines[1], 10.0) < at(&lines[0], 10.0) + 0.1);
         assert!(at(&lines[2], 1.0) > at(&lines[0], 1.0) + 0.1);
-        let said = chart.text();
-        assert!(said.contains("Some attacks exceed what is allowed"), "{said}");
-        assert!(said.contains("sampling error") && !said.contains("Without a claim"), "{said}");
-        assert!(said.contains("allowed by the ledger"), "{said}");
+        let text = chart.text();
+        assert!(text.contains("Some attacks exceed what is allowed"), "{text}");
+        assert!(text.contains("sampling error") && !text.contains("Without a claim"), "{text}");
+        assert!(text.contains("allowed by the ledger"), "{text}");
         let auto = report("auto-dp-sgd");
-        let said = attack_curves(&[&auto]).unwrap().text();
-        assert!(said.contains("Every attack exceeds"), "{said}");
-        assert!(said.contains("Without a claim") && said.contains("auto-dp-sgd."), "{said}");
-        assert!(said.contains("allowed to clipped steps") && !said.contains("ledger"), "{said}");
+        let text = attack_curves(&[&auto]).unwrap().text();
+        assert!(text.contains("Every attack exceeds"), "{text}");
+        assert!(text.contains("Without a claim") && text.contains("auto-dp-sgd."), "{text}");
+        assert!(text.contains("allowed to clipped steps") && !text.contains("ledger"), "{text}");
         assert!(attack_curves(&[]).is_err());
     }
 }

@@ -59,11 +59,11 @@ impl EpsilonClaim {
     /// Returns the text beside bar number `i`.
     fn bar_label(&self, i: usize) -> String {
         let none = ["no claim", "no proof", ""];
-        let mut said = self.formatted_values()[i].clone().unwrap_or_else(|| none[i].to_owned());
+        let mut label = self.formatted_values()[i].clone().unwrap_or_else(|| none[i].to_owned());
         if i == 2 && self.is_refuted() {
-            said += ": refuted";
+            label += ": refuted";
         }
-        said
+        label
     }
 
     /// Formats the values: claimed and proved epsilons are rounded up, the lower bound down.
@@ -165,7 +165,7 @@ fn axis_for(values: impl Iterator<Item = f64>) -> Axis {
 fn table(claims: &[EpsilonClaim]) -> Table {
     let row = |claim: &EpsilonClaim| {
         let [claimed, proved, audited] =
-            claim.formatted_values().map(|words| words.unwrap_or("none".into()));
+            claim.formatted_values().map(|values| values.unwrap_or("none".into()));
         let verdict = if claim.is_refuted() { "refuted" } else { "" };
         [claim.name.clone(), claimed, proved, audited, verdict.into()]
     };
@@ -184,15 +184,15 @@ mod tests {
         let report = |name: &str| by_name(name, &options).unwrap().run().unwrap();
         let (right, wrong, none) = (report("dp-sgd"), report("no-clip"), report("auto-dp-sgd"));
         let figure = epsilon_claims([&right, &wrong, &none]).unwrap();
-        let said = figure.text();
-        assert!(said.contains("An attack refutes 1 of 2 claims"), "{said}");
+        let text = figure.text();
+        assert!(text.contains("An attack refutes 1 of 2 claims"), "{text}");
         let line = |name: &str| {
-            let found = said.lines().find(|line| line.starts_with(name));
-            found.unwrap_or_else(|| panic!("{name}: {said}")).to_owned()
+            let found = text.lines().find(|line| line.starts_with(name));
+            found.unwrap_or_else(|| panic!("{name}: {text}")).to_owned()
         };
-        assert_eq!(line("dp-sgd").matches("4.378").count(), 2, "{said}");
-        assert_eq!(line("no-clip").matches("4.378").count(), 1, "{said}");
-        assert_eq!(line("auto-dp-sgd").matches("none").count(), 2, "{said}");
+        assert_eq!(line("dp-sgd").matches("4.378").count(), 2, "{text}");
+        assert_eq!(line("no-clip").matches("4.378").count(), 1, "{text}");
+        assert_eq!(line("auto-dp-sgd").matches("none").count(), 2, "{text}");
         assert!(figure.svg().contains("no proof"));
 
         // A claim that a paper makes can be added.
@@ -204,13 +204,13 @@ mod tests {
         assert!(half.lower_bound < half.compared_epsilon, "{half}");
         let crossed = epsilon_claims([&half]).unwrap().text();
         assert!(crossed.contains("refutes 1 of 1 claim\n"), "{crossed}");
-        assert!(crossed.contains("trade-off curve") && !said.contains("trade-off"), "{crossed}");
+        assert!(crossed.contains("trade-off curve") && !text.contains("trade-off"), "{crossed}");
         let fine = epsilon_claims([&right]).unwrap().text();
         assert!(fine.contains("No attack shows more"), "{fine}");
     }
 
     #[test]
-    fn what_is_no_epsilon_is_refused() {
+    fn invalid_epsilons_are_refused() {
         assert!(epsilon_claims(Vec::<EpsilonClaim>::new()).is_err());
         for wrong in [f64::NAN, -1.0] {
             assert!(epsilon_claims([EpsilonClaim::new("a").proved(wrong)]).is_err());

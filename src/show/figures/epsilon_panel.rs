@@ -27,8 +27,8 @@ pub(super) fn epsilon_panel(
     let reported = ask(&headline);
     // Every accountant gives 0 where nothing is released, so that is no answer.
     let says_something =
-        |answer: &privacy::Result<PrivacyCost>| answer.as_ref().is_ok_and(|s| s.epsilon > 0.0);
-    let refusal = reported.iter().find_map(|answer| answer.as_ref().err());
+        |result: &privacy::Result<PrivacyCost>| result.as_ref().is_ok_and(|s| s.epsilon > 0.0);
+    let refusal = reported.iter().find_map(|result| result.as_ref().err());
     if let Some(refusal) = refusal.filter(|_| !reported.iter().any(says_something)) {
         return Err(refusal.clone().into());
     }
@@ -40,9 +40,9 @@ pub(super) fn epsilon_panel(
     let name = format!("reported{}", accountant_suffix(&reported));
     let alone = same || rdp.iter().all(Result::is_err);
     // A single line is named by its panel.
-    let of = if alone { format!(", {name}") } else { String::new() };
+    let suffix = if alone { format!(", {name}") } else { String::new() };
     let relation = headline.neighbouring();
-    let label = format!("epsilon at delta = {} ({relation}){of}", format::delta(delta.0));
+    let label = format!("epsilon at delta = {} ({relation}){suffix}", format::delta(delta.0));
     // Where no accountant proves a finite epsilon it is infinite, not unknown.
     let all = epsilon_points(xs, &reported).into_iter();
     let all: Vec<_> = all.map(|(x, y)| (x, if y.is_nan() { f64::INFINITY } else { y })).collect();
@@ -71,7 +71,7 @@ pub(super) fn epsilon_points(
     answers: &[privacy::Result<PrivacyCost>],
 ) -> Vec<(f64, f64)> {
     let epsilon =
-        |answer: &privacy::Result<PrivacyCost>| answer.as_ref().map_or(f64::NAN, |s| s.epsilon);
+        |result: &privacy::Result<PrivacyCost>| result.as_ref().map_or(f64::NAN, |s| s.epsilon);
     xs.iter().copied().zip(answers.iter().map(epsilon)).collect()
 }
 
@@ -111,8 +111,13 @@ pub(super) fn geomspace(low: f64, high: f64, count: usize) -> Vec<f64> {
 }
 
 /// Returns at most `count` integers from `low` to `high` in about geometric progression, and
-/// `also`.
-pub(super) fn geomspace_integers(low: u64, high: u64, count: usize, also: Option<u64>) -> Vec<f64> {
-    let whole = geomspace(low as f64, high as f64, count).into_iter().map(f64::round);
-    sorted(whole.chain(also.map(|n| n as f64)))
+/// `extra`.
+pub(super) fn geomspace_integers(
+    low: u64,
+    high: u64,
+    count: usize,
+    extra: Option<u64>,
+) -> Vec<f64> {
+    let integers = geomspace(low as f64, high as f64, count).into_iter().map(f64::round);
+    sorted(integers.chain(extra.map(|n| n as f64)))
 }

@@ -149,7 +149,8 @@ mod tests {
             fit("norms", &plan, &model, &data, &ledger, &mut NoopObserver).unwrap()
         };
         let dp_sgd = DpSgd::new().noise_multiplier(1.0).batch_size(n).steps(4);
-        let auto = AutoDpSgd::new().scale(0.5).noise_multiplier(1.0).batch_size(n).steps(4);
+        let auto =
+            AutoDpSgd::new().gradient_scale(0.5).noise_multiplier(1.0).batch_size(n).steps(4);
         let (dp_sgd, auto) = (run(&dp_sgd), run(&auto));
         for point in &auto.curve().points {
             let (norm, threshold) = (point.gradient_norm.unwrap(), point.threshold.unwrap());

@@ -67,7 +67,7 @@ pub fn rate_clip_heat_map(title: &str, note: &str, cells: &[RateClipCell]) -> Re
                 continue;
             };
             let ridge = on_ridge(cell);
-            let said = if cell.accuracy.is_finite() {
+            let text = if cell.accuracy.is_finite() {
                 format::percent(cell.accuracy)
             } else {
                 "diverged".into()
@@ -76,12 +76,12 @@ pub fn rate_clip_heat_map(title: &str, note: &str, cells: &[RateClipCell]) -> Re
                 format_number(clip),
                 format_number(rate),
                 format_number(product(cell)),
-                said.clone(),
+                text.clone(),
                 if ridge { "yes".into() } else { String::new() },
             ]);
             row.push(HeatMapCell {
                 shade: cell.accuracy.is_finite().then_some((cell.accuracy - low) / range),
-                label: said.trim_end_matches(" %").to_owned(),
+                label: text.trim_end_matches(" %").to_owned(),
                 sublabel: String::new(),
                 mark: if ridge { CellMark::Framed } else { CellMark::None },
             });

@@ -159,7 +159,7 @@ pub fn noise_over_epochs(
         Series::line(name, plans.iter().map(point).collect::<Vec<_>>())
     };
     let each = line("each step", &|_, noise| noise);
-    let whole = line("whole run", &|plan, noise| noise / (plan.steps() as f64).sqrt());
+    let whole_run = line("whole run", &|plan, noise| noise / (plan.steps() as f64).sqrt());
     let delta = plans[0].1.privacy().map_or(0.0, |privacy| privacy.delta.0);
     Ok(Chart::new("Longer training at the same epsilon")
         .coverage(Coverage::Public)
@@ -171,7 +171,7 @@ pub fn noise_over_epochs(
             format::format_count(plans[0].1.expected_batch_size())
         ))
         .panel(Panel::new("noise multiplier of a step").from_zero().series(each))
-        .panel(Panel::new("noise multiplier / √steps").from_zero().series(whole))
+        .panel(Panel::new("noise multiplier / √steps").from_zero().series(whole_run))
         .x_label("epochs"))
 }
 

@@ -56,8 +56,8 @@ pub fn selection_cost(trial: &Event, delta: Delta) -> Result<Chart> {
         let points = line(&|mean| trial.best_of(law(mean)), &means);
         panel = panel.series(Series::line(name, points).colour(slot));
     }
-    let whole = sorted(means.iter().map(|mean| mean.round()));
-    let all = line(&|count| trial.repeated(count as u64), &whole);
+    let counts = sorted(means.iter().map(|mean| mean.round()));
+    let all = line(&|count| trial.repeated(count as u64), &counts);
     let panel =
         panel.series(Series::line("all trials shown", all).colour(TRIAL_DISTRIBUTIONS.len()));
     Ok(Chart::new("The cost of showing only the best trial, and of showing all")

@@ -59,11 +59,11 @@ fn truncate_event(event: &Event, releases: u64) -> Event {
         Event::ShuffledEpochs { epochs, .. } => *epochs = releases.min(*epochs),
         Event::Repeated { event: part, count } => {
             let each = part.release_count().max(1);
-            let whole = (releases / each).min(*count);
-            let rest = if whole < *count { releases % each } else { 0 };
-            let begun = truncate_event(part, rest);
-            let whole = Event::Repeated { event: part.clone(), count: whole };
-            return Event::Composed { events: vec![whole, begun] };
+            let repeats = (releases / each).min(*count);
+            let rest = if repeats < *count { releases % each } else { 0 };
+            let partial = truncate_event(part, rest);
+            let complete = Event::Repeated { event: part.clone(), count: repeats };
+            return Event::Composed { events: vec![complete, partial] };
         }
         Event::Composed { events } => {
             let mut left = releases;

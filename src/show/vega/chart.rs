@@ -44,21 +44,21 @@ pub(in crate::show) fn chart(chart: &Chart) -> Value {
             let mut only = panels.remove(0);
             // The title of the whole stands above the panel's.
             let members = only.as_object_mut();
-            let own = members.and_then(|members| members.remove("title")).unwrap_or_default();
+            let title = members.and_then(|members| members.remove("title")).unwrap_or_default();
             let mut own_lines = head["subtitle"].as_array().cloned().unwrap_or_default();
-            own_lines.extend(own["text"].as_str().filter(|s| !s.is_empty()).map(Value::from));
-            own_lines.extend(own["subtitle"].as_array().cloned().unwrap_or_default());
+            own_lines.extend(title["text"].as_str().filter(|s| !s.is_empty()).map(Value::from));
+            own_lines.extend(title["subtitle"].as_array().cloned().unwrap_or_default());
             head["subtitle"] = own_lines.into();
-            if let Some(colour) = own.get("subtitleColor") {
+            if let Some(colour) = title.get("subtitleColor") {
                 head["subtitleColor"] = colour.clone();
             }
             return specification(head, only);
         }
         _ => {
-            let own = json!({ "color": "independent", "shape": "independent",
+            let resolve = json!({ "color": "independent", "shape": "independent",
                 "strokeDash": "independent" });
             json!({ "concat": panels, "columns": columns,
-                "resolve": { "scale": own, "legend": own } })
+                "resolve": { "scale": resolve, "legend": resolve } })
         }
     };
     specification(head, body)
@@ -300,9 +300,9 @@ fn references(panel: &Panel, y: &Value) -> Vec<Value> {
 fn marker_layer(chart: &Chart, panel: &Panel, x: &Value) -> Option<Value> {
     let mark = panel.x_marker.as_ref()?;
     // The label stands on the side where there is more room.
-    let place = |x: f64| if chart.x_log { x.max(f64::MIN_POSITIVE).ln() } else { x };
-    let ends = extent(panel.points().map(|point| place(point.0)));
-    let is_right = ends.is_some_and(|(low, high)| place(mark.at) > (low + high) / 2.0);
+    let position = |x: f64| if chart.x_log { x.max(f64::MIN_POSITIVE).ln() } else { x };
+    let ends = extent(panel.points().map(|point| position(point.0)));
+    let is_right = ends.is_some_and(|(low, high)| position(mark.at) > (low + high) / 2.0);
     let (align, dx) = if is_right { ("right", -4) } else { ("left", 4) };
     let text = json!({ "align": align, "dx": dx, "baseline": "top" });
     let x = json!({ "x": with_field(x, "at") });
@@ -311,13 +311,13 @@ fn marker_layer(chart: &Chart, panel: &Panel, x: &Value) -> Option<Value> {
 
 /// Returns the dashed line of a marked value with its label. `across` encodes the field `at`;
 /// `text` is how the label is set, and `along` where.
-fn labelled_rule(of: &ReferenceLine, across: Value, text: &Value, along: Value) -> Value {
+fn labelled_rule(reference: &ReferenceLine, across: Value, text: &Value, along: Value) -> Value {
     let mut mark = json!({ "type": "text", "color": hex(palette::MUTED) });
     merge(&mut mark, text.clone());
     let mut encoding = json!({ "text": { "field": "label" } });
     merge(&mut encoding, along);
     json!({
-        "data": { "values": [{ "at": of.at, "label": to_single_line(&of.label) }] },
+        "data": { "values": [{ "at": reference.at, "label": to_single_line(&reference.label) }] },
         "encoding": across,
         "layer": [
             { "mark": { "type": "rule", "strokeDash": [5, 4], "color": hex(palette::REFERENCE) } },

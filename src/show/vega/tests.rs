@@ -108,7 +108,7 @@ fn specifications_load_nothing_and_name_each_parameter_once() {
 }
 
 #[test]
-fn the_wheel_zooms_only_with_a_key_and_a_line_says_so() {
+fn the_wheel_zooms_only_with_a_key_as_a_line_explains() {
     let mut charts = 0;
     for (name, bundle) in all() {
         let spec = bundle.vega_lite.expect("a specification");
@@ -131,17 +131,17 @@ fn the_wheel_zooms_only_with_a_key_and_a_line_says_so() {
 fn every_field_of_an_encoding_is_in_the_data_or_computed() {
     for (name, bundle) in all() {
         let spec = bundle.vega_lite.expect("a specification");
-        let mut there = BTreeSet::new();
+        let mut fields = BTreeSet::new();
         walk(&spec, &mut |value| {
             for row in value["values"].as_array().into_iter().flatten() {
-                there.extend(row.as_object().into_iter().flatten().map(|(key, _)| key.as_str()));
+                fields.extend(row.as_object().into_iter().flatten().map(|(key, _)| key.as_str()));
             }
-            there.extend(value["as"].as_str());
+            fields.extend(value["as"].as_str());
         });
         walk(&spec, &mut |value| {
             if let Some(field) = value["field"].as_str() {
                 let no_data = spec["data"]["values"].as_array().is_some_and(Vec::is_empty);
-                assert!(there.contains(field) || no_data, "{name}: no field {field}");
+                assert!(fields.contains(field) || no_data, "{name}: no field {field}");
             }
         });
     }
@@ -149,8 +149,8 @@ fn every_field_of_an_encoding_is_in_the_data_or_computed() {
 
 #[test]
 fn points_carry_the_rounded_value_and_what_they_stand_for() {
-    let of = |kind: &str| all().into_iter().find(|(name, _)| *name == kind).unwrap().1;
-    let spec = of("odd").vega_lite.unwrap();
+    let bundle_of = |kind: &str| all().into_iter().find(|(name, _)| *name == kind).unwrap().1;
+    let spec = bundle_of("odd").vega_lite.unwrap();
     let rows = spec["data"]["values"].as_array().unwrap();
     // The negative value does not fit on the logarithmic axis, and NaN is a gap.
     assert_eq!(rows.iter().filter(|row| row["series"] == "odd").count(), 1, "{rows:?}");
@@ -190,12 +190,12 @@ fn the_slider_of_a_saliency_counts_zeros_and_starts_at_the_threshold() {
 
 #[test]
 fn tiles_have_the_levels_of_the_drawing_and_places_inside_it() {
-    let of = |kind: &str| all().into_iter().find(|(name, _)| *name == kind).unwrap().1;
+    let bundle_of = |kind: &str| all().into_iter().find(|(name, _)| *name == kind).unwrap().1;
     let data = crate::data::glyphs_with(2, 0, 1).unwrap();
     let model = models::papernot_cnn(&data).seed(1).build().unwrap();
     let mask = Synflow::keep(0.3).mask(&model).unwrap();
     let kept = &mask.tensors()[0].kept;
-    let spec = of("mask").vega_lite.unwrap();
+    let spec = bundle_of("mask").vega_lite.unwrap();
     let value = |name: &str| {
         let all = spec["params"].as_array().unwrap();
         all.iter().find(|parameter| parameter["name"] == name).unwrap()["value"].clone()
@@ -224,8 +224,8 @@ fn tiles_have_the_levels_of_the_drawing_and_places_inside_it() {
 
 #[test]
 fn a_slider_chooses_among_heat_maps_of_the_same_cells() {
-    let of = |kind: &str| all().into_iter().find(|(name, _)| *name == kind).unwrap().1;
-    let spec = of("grids").vega_lite.unwrap();
+    let bundle_of = |kind: &str| all().into_iter().find(|(name, _)| *name == kind).unwrap().1;
+    let spec = bundle_of("grids").vega_lite.unwrap();
     let rows = spec["data"]["values"].as_array().unwrap();
     let in_slice = |slice: u64| rows.iter().filter(|row| row["slice"] == slice).count();
     assert_eq!((rows.len(), in_slice(0), in_slice(1)), (4, 2, 2));

@@ -34,7 +34,7 @@ pub(super) fn slider_layers(
     });
     let at = "pow(10, log_x)";
     // The last point of each curve at or before the chosen x.
-    let here = json!([
+    let transform = json!([
         { "filter": format!("!datum.raw && datum.x <= {at} * 1.00001") },
         { "window": [{ "op": "row_number", "as": "from_right" }],
           "sort": [{ "field": "x", "order": "descending" }], "groupby": ["series"] },
@@ -69,7 +69,7 @@ pub(super) fn slider_layers(
     merge(&mut halo["mark"], json!({ "stroke": hex(palette::CARD), "strokeWidth": 5 }));
     text["mark"]["strokeWidth"] = 0.into();
     let reading = json!({
-        "transform": here,
+        "transform": transform,
         "layer": [
             { "mark": { "type": "point", "filled": false, "size": 90, "strokeWidth": 2,
                 "clip": true },

@@ -96,7 +96,7 @@ struct Contents {
 impl LedgerFile {
     /// Creates the file and its folders if they do not exist, and verifies the contents.
     fn create(path: &Path) -> Result<Self> {
-        let this = Self::at(path);
+        let ledger = Self::at(path);
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder)
                 .map_err(|e| Error::io(format!("creating the folder {}", folder.display()), &e))?;
@@ -104,13 +104,13 @@ impl LedgerFile {
         // A head proves that there was a ledger; in that case an empty one must not be created.
         let create = !head::path_beside(path).exists();
         // Append mode creates a missing file and never truncates an existing one.
-        let file = this.open_for_append(create)?;
+        let file = ledger.open_for_append(create)?;
         // The directory entry of the file must survive a crash like its lines.
         file.sync_all()
             .and_then(|()| file::sync_parent_dir(path))
-            .map_err(|e| this.io("syncing", &e))?;
-        this.read()?;
-        Ok(this)
+            .map_err(|e| ledger.io("syncing", &e))?;
+        ledger.read()?;
+        Ok(ledger)
     }
 
     /// Returns the file as it is. Nothing is created; the contents are verified when they are
@@ -159,7 +159,7 @@ impl LedgerFile {
         if others.is_empty() {
             return Ok(());
         }
-        let (known, begin) = (contents.lines, contents.chain.last().to_owned());
+        let (known, tail) = (contents.lines, contents.chain.last().to_owned());
         let mut text = String::new();
         for entry in others {
             let line = contents.chain.with_link(entry);
@@ -170,7 +170,7 @@ impl LedgerFile {
         let end = Head::at(known + others.len(), contents.chain.last().to_owned());
         let coming = Some(Box::new(end.clone()));
         let head = |e: io::Error| self.io("writing the head of", &e);
-        Head { pending: coming, ..Head::at(known, begin) }.write(&self.path).map_err(head)?;
+        Head { pending: coming, ..Head::at(known, tail) }.write(&self.path).map_err(head)?;
         self.append_text(file, contents.length, &text)?;
         end.write(&self.path).map_err(head)
     }
@@ -281,7 +281,7 @@ impl LedgerFile {
                 .fix(self.recovery_advice(links)),
             _ => self.io("reading the head of", &e),
         })?;
-        let Some(Head { entries, chain, pending: coming }) = head else {
+        let Some(Head { entries, chain, pending }) = head else {
             // The first head is written after its line.
             return match links.len() {
                 lines @ 0..=1 => Ok(lines == 1),
@@ -305,9 +305,9 @@ impl LedgerFile {
                 "the hash differs from the one in the head: ledger and head do not belong together",
             ));
         }
-        if let Some(coming) = coming
-            && links.len() <= coming.entries
-            && (links.len() < coming.entries || links[coming.entries - 1] == coming.chain)
+        if let Some(pending) = pending
+            && links.len() <= pending.entries
+            && (links.len() < pending.entries || links[pending.entries - 1] == pending.chain)
         {
             return Ok(links.len() > entries);
         }
@@ -354,7 +354,7 @@ impl LedgerFile {
         }
     }
 
-    fn open_error(&self, doing: &str, error: &io::Error) -> Error {
+    fn open_error(&self, action: &str, error: &io::Error) -> Error {
         let head = head::path_beside(&self.path);
         if error.kind() == io::ErrorKind::NotFound && head.exists() {
             return self.corrupt(
@@ -362,7 +362,7 @@ impl LedgerFile {
                 &format!("the file is missing, but its head {} exists", head.display()),
             );
         }
-        self.io(doing, error)
+        self.io(action, error)
     }
 
     fn corrupt(&self, line: usize, why: &str) -> Error {
@@ -377,8 +377,8 @@ impl LedgerFile {
         )
     }
 
-    fn io(&self, doing: &str, source: &io::Error) -> Error {
-        Error::io(format!("{doing} the ledger {}", self.path.display()), source)
+    fn io(&self, action: &str, source: &io::Error) -> Error {
+        Error::io(format!("{action} the ledger {}", self.path.display()), source)
     }
 }
 

@@ -58,7 +58,7 @@ fn concurrent_writers_lose_no_line() {
 }
 
 #[test]
-fn a_corrupt_line_is_an_error_with_file_and_line_and_nothing_is_reset() {
+fn a_corrupt_line_is_an_error_with_file_and_line_and_resets_nothing() {
     let good = {
         let folder = tempfile::tempdir().unwrap();
         let path = file_in(&folder);

@@ -83,7 +83,7 @@ impl CheckpointHeader {
 pub(super) fn write(
     path: &Path,
     header: &CheckpointHeader,
-    numbers: &CheckpointPayload,
+    payload: &CheckpointPayload,
     mask: Option<&[u8]>,
     arrays: &Arrays,
 ) -> Result<()> {
@@ -92,7 +92,7 @@ pub(super) fn write(
     let bytes = |name: &str, bytes: Vec<u8>| (name.to_owned(), Dtype::U8, vec![bytes.len()], bytes);
     // Numbers in this format are read back bit for bit, which JSON does not promise.
     let mut encoded = Vec::new();
-    ciborium::into_writer(numbers, &mut encoded).map_err(|e| failed(e.to_string()))?;
+    ciborium::into_writer(payload, &mut encoded).map_err(|e| failed(e.to_string()))?;
     tensors.push(bytes(NUMBERS, encoded));
     tensors.extend(mask.map(|mask| bytes(MASK, mask.to_vec())));
     let (names, values): (Vec<&String>, Vec<DeviceArray>) =

@@ -76,13 +76,13 @@ impl CheckpointManager {
     /// release another rounding of the same noisy sums.
     pub(in crate::train) fn take_checkpoint(
         &mut self,
-        place: DeviceSpec,
+        device: DeviceSpec,
     ) -> Result<Option<Checkpoint>> {
         let Some(mut found) = self.resume_from.take() else { return Ok(None) };
         let header = &found.header;
-        if device_kind(&header.device) != device_kind(&place.to_string()) {
+        if device_kind(&header.device) != device_kind(&device.to_string()) {
             let what =
-                format!("a run that was started on {} and resumes on {place}", header.device);
+                format!("a run that was started on {} and resumes on {device}", header.device);
             let why = "steps after the checkpoint are repeated with the same noise, but another \
                        device rounds differently";
             return Err(Error::new(ErrorKind::Setting, what, why).fix(format!(
@@ -90,7 +90,7 @@ impl CheckpointManager {
                 header.device
             )));
         }
-        let same_bits = place == DeviceSpec::Cpu && header.processor == cpu_fingerprint();
+        let same_bits = device == DeviceSpec::Cpu && header.processor == cpu_fingerprint();
         found.payload.resumed.push(Resumption {
             step: header.step,
             repeated: !header.stopped,
@@ -115,8 +115,8 @@ impl CheckpointManager {
     /// `Io` if it can't be written; the last one is then unchanged.
     pub(in crate::train) fn write(
         &mut self,
-        about: CheckpointHeader,
-        numbers: &CheckpointPayload,
+        base: CheckpointHeader,
+        payload: &CheckpointPayload,
         mask: Option<&[u8]>,
         arrays: &Arrays,
     ) -> Result<()> {
@@ -129,10 +129,10 @@ impl CheckpointManager {
             command: self.settings.command.clone(),
             folder: std::env::current_dir().unwrap_or_default().display().to_string(),
             at: utc_now(),
-            ..about
+            ..base
         };
         self.written = Instant::now();
-        file::write(&Self::checkpoint_path(&self.folder), &header, numbers, mask, arrays)
+        file::write(&Self::checkpoint_path(&self.folder), &header, payload, mask, arrays)
     }
 
     /// Removes a checkpoint that no process uses.
@@ -225,7 +225,7 @@ fn device_kind(device: &str) -> &str {
 /// processor, and the C library, which computes functions such as `exp` and `hypot`.
 pub(crate) fn cpu_fingerprint() -> String {
     #[allow(unused_mut)]
-    let mut said = vec![std::env::consts::ARCH];
+    let mut features = vec![std::env::consts::ARCH];
     #[cfg(target_arch = "x86_64")]
     for (name, has) in [
         ("sse4.2", is_x86_feature_detected!("sse4.2")),
@@ -233,9 +233,9 @@ pub(crate) fn cpu_fingerprint() -> String {
         ("fma", is_x86_feature_detected!("fma")),
         ("avx512f", is_x86_feature_detected!("avx512f")),
     ] {
-        said.extend(has.then_some(name));
+        features.extend(has.then_some(name));
     }
     let glibc = program::glibc().map(|version| format!("glibc-{version}"));
-    said.extend(glibc.as_deref());
-    said.join(" ")
+    features.extend(glibc.as_deref());
+    features.join(" ")
 }

@@ -108,24 +108,25 @@ pub struct Resumption {
 /// Returns the sentence on checkpoints in the statement of a run.
 pub(crate) fn describe(record: &RunRecord) -> Option<String> {
     let CheckpointRecord { resumed } = record.checkpoints.as_ref()?;
-    let mut said = String::from("Checkpoints: ");
+    let mut text = String::from("Checkpoints: ");
     if !resumed.is_empty() {
         let steps: Vec<String> = resumed.iter().map(|resumed| resumed.step.to_string()).collect();
-        said += &format!(
+        text += &format!(
             "the run was stopped or killed, and resumed after step {}. Repeated steps had the same \
              batches and the same noise. ",
             steps.join(", then after step ")
         );
     }
-    said += "until the run was finished, a file that only its owner may read held the seeds of its \
+    text += "until the run was finished, a file that only its owner may read held the seeds of its \
              batches and its noise. Anyone with a copy can subtract the noise.";
-    Some(said)
+    Some(text)
 }
 
 /// Returns the assumptions about steps that were taken twice and rounded differently: by this run,
 /// and by copies of its checkpoint.
 pub(super) fn assumptions(record: &RunRecord) -> Vec<String> {
-    let resumed = record.checkpoints.iter().flat_map(|of| &of.resumed).collect::<Vec<_>>();
+    let resumed =
+        record.checkpoints.iter().flat_map(|use_record| &use_record.resumed).collect::<Vec<_>>();
     if resumed.is_empty() {
         return Vec::new();
     }

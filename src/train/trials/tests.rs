@@ -78,9 +78,12 @@ fn the_best_trial_is_released_and_all_are_charged_once() -> Result<()> {
     assert_eq!(run.record().released.charged_event(), plan.event());
     let curve = &run.curve().points;
     assert!(!curve.is_empty() && curve.iter().all(|point| point.epsilon == run.record().epsilon));
-    let said = run.statement().to_string();
-    assert!(said.contains("best of a random number of trials (geometric, mean 5)"), "{said}");
-    assert!(said.contains("4 steps with Poisson sampling"), "{said}");
+    let statement = run.statement().to_string();
+    assert!(
+        statement.contains("best of a random number of trials (geometric, mean 5)"),
+        "{statement}"
+    );
+    assert!(statement.contains("4 steps with Poisson sampling"), "{statement}");
     Ok(())
 }
 
@@ -171,7 +174,7 @@ fn a_poisson_law_may_release_nothing_and_is_charged() -> Result<()> {
 }
 
 #[test]
-fn what_can_not_be_selected_is_refused_before_it_is_charged() -> Result<()> {
+fn invalid_selections_are_refused_before_a_charge() -> Result<()> {
     let ledger = Ledger::in_memory();
     let untested = data::glyphs_with(240, 0, 51)?;
     let plan = plan(&untested, Trials::geometric(2.0), &[0.5], 1);
@@ -192,15 +195,22 @@ fn trials_compared_on_private_examples_are_an_assumption() -> Result<()> {
         let selection = PrivateSelection::new(method.clone(), Trials::geometric(1.5));
         Ok(best_of(&selection.plan(data)?, data, &Ledger::in_memory())?.badge())
     };
-    let Badge::Conditional(said) = badge(&glyphs())? else { panic!("the time is not secret") };
-    assert!(said.contains("how many trials") && !said.contains("was chosen"), "{said}");
-    let Badge::Conditional(said) = badge(&glyphs().split(0.8, 7)?)? else { panic!("it is proved") };
-    assert!(said.contains("best trial was chosen"), "{said}");
+    let Badge::Conditional(assumption) = badge(&glyphs())? else {
+        panic!("the time is not secret")
+    };
+    assert!(
+        assumption.contains("how many trials") && !assumption.contains("was chosen"),
+        "{assumption}"
+    );
+    let Badge::Conditional(assumption) = badge(&glyphs().split(0.8, 7)?)? else {
+        panic!("it is proved")
+    };
+    assert!(assumption.contains("best trial was chosen"), "{assumption}");
     Ok(())
 }
 
 #[test]
-fn a_selection_charges_itself_and_nobody_else_can() {
+fn only_a_selection_itself_can_charge_it() {
     let data = glyphs();
     let plan = plan(&data, Trials::geometric(1.5), &[0.5], 3);
     let (selection, model) = (plan.selection().unwrap(), linear(&data));

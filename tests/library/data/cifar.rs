@@ -9,7 +9,7 @@ fn records(labels: &[&[u8]]) -> Vec<u8> {
 }
 
 #[test]
-fn some_of_the_batches_are_used_and_said() {
+fn a_part_of_the_batches_is_used_and_named() {
     let two = records(&[&[3], &[9]]);
     let folder = folder(&[
         ("data_batch_4.bin", records(&[&[7]])),
@@ -65,7 +65,7 @@ fn cifar_100_has_fine_labels_and_takes_another_training_file() {
 }
 
 #[test]
-fn broken_cifar_files_say_what_is_broken() {
+fn errors_of_broken_cifar_files_name_the_fault() {
     let corrupt = ErrorKind::CorruptData;
     let good = records(&[&[1], &[2]]);
     let cases: [(Vec<u8>, &[&str]); 6] = [
@@ -89,7 +89,7 @@ fn broken_cifar_files_say_what_is_broken() {
 }
 
 #[test]
-fn missing_cifar_is_told_with_the_way_to_get_it() {
+fn missing_cifar_has_advice_on_getting_it() {
     let empty = folder(&[("test_batch.bin", records(&[&[0]]))]);
     let text = ["CIFAR-10 is not complete", "data_batch_1.bin", "cs.toronto.edu", "binary version"];
     let error = refused(data::cifar10_in(empty.path()), ErrorKind::MissingData, &text);

@@ -242,7 +242,7 @@ fn the_middle_is_cut_out_and_resized_by_a_triangular_filter() {
 }
 
 #[test]
-fn a_folder_that_is_none_is_told_what_it_should_look_like() {
+fn a_path_that_is_no_image_folder_is_refused_with_the_expected_layout() {
     let missing = ErrorKind::MissingData;
     let open = |root: &Path| data::image_folder(root, &bytes());
     refused(open(Path::new("/nowhere")), missing, &["/nowhere is missing", "train/<class>/"]);
@@ -275,7 +275,7 @@ fn a_folder_that_is_none_is_told_what_it_should_look_like() {
 }
 
 #[test]
-fn a_broken_file_is_told_by_its_path() {
+fn a_broken_file_is_reported_with_its_path() {
     let corrupt = ErrorKind::CorruptData;
     let good = flat(1);
     let mut huge = Vec::new();
@@ -312,7 +312,7 @@ fn a_broken_file_is_told_by_its_path() {
 }
 
 #[test]
-fn a_file_cut_short_anywhere_is_told_when_the_folder_is_opened() {
+fn a_truncated_file_is_reported_when_the_folder_is_opened() {
     let good = flat(1);
     for (name, image) in [
         ("c.jpg", COLOUR),
@@ -371,7 +371,7 @@ fn files_are_checked_again_on_request() {
 }
 
 #[test]
-fn all_damaged_files_are_told_at_once() {
+fn all_damaged_files_are_reported_at_once() {
     let cut = flat(1)[..40].to_vec();
     let names = ["train/ant/b", "train/cat/a", "train/cat/b", "train/cat/c", "train/cat/d"];
     let mut files = small();

@@ -29,7 +29,7 @@ fn small_mnist(changes: &[(usize, Vec<u8>)]) -> tempfile::TempDir {
 }
 
 #[test]
-fn missing_files_are_told_with_the_place_and_the_way_to_get_them() {
+fn missing_files_have_their_location_and_advice_on_getting_them() {
     let empty = folder(&[]);
     let place = empty.path().display().to_string();
     let text = ["MNIST is not on this machine", FILES[0], FILES[3], &place, "datasets/mnist/"];
@@ -52,7 +52,7 @@ fn files_that_are_not_the_original_ones_are_refused_by_their_hash() {
 }
 
 #[test]
-fn broken_files_of_a_known_data_set_say_what_is_broken() {
+fn errors_of_broken_files_of_a_known_data_set_name_the_fault() {
     let cases: [(usize, Vec<u8>, &[&str]); 7] = [
         (0, images(4)[..20].to_vec(), &["20 bytes found", "32 expected", "truncated"]),
         (0, gzip(&images(4))[..30].to_vec(), &["gzip stream", "truncated or damaged"]),

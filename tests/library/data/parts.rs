@@ -9,7 +9,7 @@ fn people(numbers: impl Iterator<Item = u32>) -> Dataset {
 }
 
 #[test]
-fn whoever_leaves_the_whole_moves_nobody_in_its_parts() {
+fn removing_an_example_moves_no_other_between_the_parts() {
     let whole = people(0..600);
     for gone in (0..600).step_by(7) {
         // Somebody else joins at the end: the size of the whole is public.

@@ -135,24 +135,24 @@ fn texts_in_memory_are_read_alike() {
 }
 
 #[test]
-fn some_of_ag_news_is_used_and_said() {
+fn a_part_of_ag_news_is_used_and_named() {
     let folder = folder(&[
         ("train-few.csv", b"\"4\",\"Red\",\"Blue\"\n".to_vec()),
         ("train-more.csv", b"\"3\",\"Fears\",\"a \"\"red\"\" one\"\n\"1\",\"x\",\"y\"\n".to_vec()),
     ]);
-    let news = data::ag_news_in(folder.path(), &words()).unwrap();
-    assert_eq!(news.name(), "AG News (2 training rows)");
-    assert_eq!(news.class_names(), ["World", "Sports", "Business", "Sci/Tech"]);
-    assert_eq!(news.train().labels(), [2, 0]);
-    assert_eq!(news.train().features(0), [1.0, 1.0, 2.0]);
+    let dataset = data::ag_news_in(folder.path(), &words()).unwrap();
+    assert_eq!(dataset.name(), "AG News (2 training rows)");
+    assert_eq!(dataset.class_names(), ["World", "Sports", "Business", "Sci/Tech"]);
+    assert_eq!(dataset.train().labels(), [2, 0]);
+    assert_eq!(dataset.train().features(0), [1.0, 1.0, 2.0]);
     for part in ["train-more.csv", "not there: train.csv, test.csv", "Only a part", "No test part"]
     {
-        assert!(news.source().contains(part), "`{part}` is not in: {}", news.source());
+        assert!(dataset.source().contains(part), "`{part}` is not in: {}", dataset.source());
     }
     fs::write(folder.path().join("train.csv"), "1,red,\n").unwrap();
     fs::write(folder.path().join("test.csv"), "2,,\n").unwrap();
-    let news = data::ag_news_in(folder.path(), &words()).unwrap();
-    assert_eq!((news.train().labels(), news.test().labels()), (&[0][..], &[1][..]));
+    let dataset = data::ag_news_in(folder.path(), &words()).unwrap();
+    assert_eq!((dataset.train().labels(), dataset.test().labels()), (&[0][..], &[1][..]));
 }
 
 #[test]
@@ -160,19 +160,19 @@ fn packed_ag_news_is_unpacked_and_shares_its_ledger() {
     let (train, test) = ("\"4\",\"Red\",\"Blue\"\n1,green,\n", "2,blue,sky\n");
     let files =
         folder(&[("train.csv.gz", gzip(train.as_bytes())), ("test.csv.gz", gzip(test.as_bytes()))]);
-    let news = data::ag_news_in(files.path(), &words()).unwrap();
-    assert_eq!(news.train().labels(), [3, 0]);
-    assert_eq!(news.train().features_flat(), [2.0, 4.0, 0.0, 3.0, 0.0, 0.0]);
-    assert_eq!(news.test().features(0), [4.0, 1.0, 0.0]);
+    let dataset = data::ag_news_in(files.path(), &words()).unwrap();
+    assert_eq!(dataset.train().labels(), [3, 0]);
+    assert_eq!(dataset.train().features_flat(), [2.0, 4.0, 0.0, 3.0, 0.0, 0.0]);
+    assert_eq!(dataset.test().features(0), [4.0, 1.0, 0.0]);
 
     let plain = folder(&[
         ("train.csv", train.into()),
         ("with_header.csv", format!("class,title,text\n{train}").into()),
     ]);
-    assert_eq!(data::ag_news_in(plain.path(), &words()).unwrap().origin(), news.origin());
+    assert_eq!(data::ag_news_in(plain.path(), &words()).unwrap().origin(), dataset.origin());
     let table = plain.path().join("with_header.csv");
     let table = data::text_csv(table, "class", &["text"], &words()).unwrap();
-    assert_eq!(table.origin(), news.origin());
+    assert_eq!(table.origin(), dataset.origin());
 
     let whole = gzip(train.as_bytes());
     let cut = folder(&[("train.csv.gz", whole[..whole.len() - 6].to_vec())]);
@@ -192,8 +192,8 @@ fn broken_ag_news_is_refused_by_line() {
     ];
     for (bytes, parts) in cases {
         let folder = folder(&[("train.csv", bytes.to_vec())]);
-        let news = data::ag_news_in(folder.path(), &words());
-        refused(news, ErrorKind::CorruptData, &[parts, &["train.csv"]].concat());
+        let dataset = data::ag_news_in(folder.path(), &words());
+        refused(dataset, ErrorKind::CorruptData, &[parts, &["train.csv"]].concat());
     }
     let empty = folder(&[]);
     let text = ["AG News is not", "arXiv:1509.01626", "datasets/ag_news_csv/", "data::sentences()"];

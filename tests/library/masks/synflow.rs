@@ -136,7 +136,7 @@ fn scores_are_conserved_for_sequences() {
 }
 
 #[test]
-fn embeddings_and_lstms_are_not_pruned_and_the_origin_says_so() {
+fn embeddings_and_lstms_are_not_pruned_as_the_origin_notes() {
     let data = data(&[6], 3);
     let model = models::bilstm(&data, 20, 4, 5).seed(2).build().unwrap();
     let mask = Synflow::keep(0.25).mask(&model).unwrap();

@@ -91,7 +91,7 @@ fn every_optimizer_follows_pytorch_on_host_device_and_selected_coordinates() {
 }
 
 #[test]
-fn constants_that_are_slightly_wrong_are_told() {
+fn slightly_wrong_constants_are_detected() {
     let rates = LearningRateScheduler::new(&LearningRate::Constant, None, 0.05, 40, 1.0).unwrap();
     let adam = |change: fn(&mut AdamParams)| {
         let mut moments = AdamParams::ADAM;

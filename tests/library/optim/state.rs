@@ -220,12 +220,12 @@ fn settings_out_of_range_are_refused_by_name() {
 
 #[test]
 fn weight_decay_is_decoupled_and_stays_off_biases_and_untouched_coordinates() {
-    let touched = weights(|i| i % 3 != 0);
+    let mask = weights(|i| i % 3 != 0);
     let zero = epsilab::engine::Gradients::zeros_like(&network());
     for optimizer in optimizers() {
         for gradient in [zero.clone(), super::on_device(&zero)] {
             let mut state = optimizer.init().with_weight_decay(0.5);
-            let step = StepSettings { update_mask: Some(&touched), ..StepSettings::new(0.1) };
+            let step = StepSettings { update_mask: Some(&mask), ..StepSettings::new(0.1) };
             let after = state.step(&network(), &gradient, &step).unwrap();
             let (before, after) = (super::parameters(&network()), super::parameters(&after));
             for (i, (before, after)) in before.into_iter().zip(after).enumerate() {

@@ -110,7 +110,7 @@ fn under_a_mask_a_non_finite_example_adds_nothing() {
     let mask = CoordinateWeights::new(&network, mask).unwrap();
     let rule = ClipRule::flat(0.05);
     let clean = batch(&mut draw, &[1, 3, 3], false, 5, 1);
-    let of = |examples: &[usize], bad_value: Option<f32>| {
+    let batch_of = |examples: &[usize], bad_value: Option<f32>| {
         let mut features: Vec<f32> =
             examples.iter().flat_map(|&i| clean.features(i).to_vec()).collect();
         bad_value.into_iter().for_each(|bad_value| features[2 * 9 + 4] = bad_value);
@@ -120,9 +120,9 @@ fn under_a_mask_a_non_finite_example_adds_nothing() {
     for (name, executor) in super::all() {
         let sum =
             |batch: &Batch| executor.weighted_sum(&network, batch, &rule, Some(&mask)).unwrap();
-        let without = sum(&of(&[0, 1, 3, 4], None)).sum;
+        let without = sum(&batch_of(&[0, 1, 3, 4], None)).sum;
         for bad_value in [f32::NAN, f32::INFINITY] {
-            let with = sum(&of(&[0, 1, 2, 3, 4], Some(bad_value)));
+            let with = sum(&batch_of(&[0, 1, 2, 3, 4], Some(bad_value)));
             assert_eq!((with.excluded_count(), with.norms[2].is_nan()), (1, true), "{name}");
             for ((a, b), w) in with.sum.entries.iter().zip(&without.entries).zip(mask.entries()) {
                 assert_eq!(a.values, b.values, "{name}");
@@ -131,7 +131,7 @@ fn under_a_mask_a_non_finite_example_adds_nothing() {
                 }
             }
         }
-        let all = sum(&of(&[0, 1, 2, 3, 4], None)).sum;
+        let all = sum(&batch_of(&[0, 1, 2, 3, 4], None)).sum;
         assert_ne!(
             all.entries[0].values, without.entries[0].values,
             "{name}: a finite example contributes"

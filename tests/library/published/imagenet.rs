@@ -39,7 +39,7 @@ fn table_4() -> Section {
         (0.1, "71", 70.8, 56.28993),
     ] {
         let event = [plan(&with_noise(sigma)).event()];
-        let setting = |by| format!("noise multiplier √8 · {sigma}, {by}");
+        let setting = |length| format!("noise multiplier √8 · {sigma}, {length}");
         let number = Claim::Number { printed, within: 0.02 };
         let ours = renyi("tf_legacy", &event, DELTA);
         rows.push(Row::new(setting("their accountant"), number, ours).check(known, 1e-3));

@@ -161,11 +161,11 @@ fn the_page_of_claims_is_up_to_date() {
 
 #[test]
 fn the_table_of_supported_events_is_up_to_date() {
-    let (begin, end) = ("<!-- support: begin -->\n", "<!-- support: end -->");
+    let (start, end) = ("<!-- support: begin -->\n", "<!-- support: end -->");
     check_page("book/src/understanding/accounting.md", |page| {
-        let (head, rest) = page.split_once(begin).expect("where the table begins");
+        let (head, rest) = page.split_once(start).expect("where the table begins");
         let (_, tail) = rest.split_once(end).expect("where the table ends");
-        format!("{head}{begin}{}{end}{tail}", support::table())
+        format!("{head}{start}{}{end}{tail}", support::table())
     });
 }
 

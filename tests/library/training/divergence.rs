@@ -97,9 +97,9 @@ fn a_stored_run_is_shown_again_with_the_day_of_its_training() -> Result<()> {
     let run = again.expect("it is stored")?;
     let day = &run.record().trained_at.as_ref().expect("a date")[..10];
     assert!(run.is_restored());
-    let said = format!("Shown again: trained on {day}, step 3 of 3 in ");
+    let expected = format!("Shown again: trained on {day}, step 3 of 3 in ");
     assert_eq!(frames.len(), 1);
-    assert!(frames[0].text.contains(&said), "{}", frames[0].text);
-    assert!(frames[0].svg.as_ref().is_some_and(|svg| svg.contains(&said)));
+    assert!(frames[0].text.contains(&expected), "{}", frames[0].text);
+    assert!(frames[0].svg.as_ref().is_some_and(|svg| svg.contains(&expected)));
     Ok(())
 }

@@ -100,7 +100,8 @@ fn images_in_files_train_like_images_in_memory() -> Result<()> {
 }
 
 #[test]
-fn a_training_image_that_breaks_contributes_nothing_and_no_private_run_tells() -> Result<()> {
+fn a_broken_training_image_contributes_nothing_and_a_private_run_does_not_reveal_it() -> Result<()>
+{
     let root = folder();
     let data = open(root.path(), 5)?;
     let model = models::mlp(&data, &[8]).seed(1).build()?;
@@ -151,20 +152,20 @@ fn the_releases_with_broken_files_are_those_with_these_examples_masked_out() -> 
         let (broken, masked) = (trained(&files)?, trained(&masked)?);
         assert_eq!(weights(&broken), weights(&masked), "{}", plan.method());
         assert_ne!(weights(&broken), weights(&trained(&whole)?), "{}", plan.method());
-        let told = |run: &Run| {
+        let released = |run: &Run| {
             let record = run.record().clone();
             let points = record.curve.points.into_iter();
             let points: Vec<_> = points.map(|point| (point.step, point.epsilon)).collect();
             (record.released, record.steps, record.ending, record.epsilon, points)
         };
-        assert_eq!(told(&broken), told(&masked), "{}", plan.method());
+        assert_eq!(released(&broken), released(&masked), "{}", plan.method());
         assert_eq!(broken.badge(), masked.badge());
     }
     Ok(())
 }
 
 #[test]
-fn a_run_without_privacy_goes_on_and_tells_at_its_end() -> Result<()> {
+fn a_run_without_privacy_goes_on_and_reports_the_file_at_its_end() -> Result<()> {
     let root = folder();
     let data = open(root.path(), 7)?;
     let model = models::mlp(&data, &[8]).seed(1).build()?;
@@ -173,13 +174,13 @@ fn a_run_without_privacy_goes_on_and_tells_at_its_end() -> Result<()> {
     let mut observer = Breaks::new(&part);
     let run = fit("raw", &plan, &model, &data, &Ledger::in_memory(), &mut observer)?;
     assert!(run.is_finished());
-    let [told] = &observer.troubles[..] else { panic!("{:?}", observer.troubles) };
-    assert!(told.contains("train/dark") && told.contains("missing"), "{told}");
+    let [trouble] = &observer.troubles[..] else { panic!("{:?}", observer.troubles) };
+    assert!(trouble.contains("train/dark") && trouble.contains("missing"), "{trouble}");
     Ok(())
 }
 
 #[test]
-fn a_run_says_how_long_it_waited_for_files() -> Result<()> {
+fn a_run_records_how_long_it_waited_for_files() -> Result<()> {
     let root = folder();
     let data = open(root.path(), 8)?;
     let model = models::mlp(&data, &[8]).seed(1).build()?;
@@ -213,7 +214,7 @@ fn a_test_image_that_breaks_leaves_a_gap_and_the_run_goes_on() -> Result<()> {
     // Taken at step 2, and not to be taken for that of the model after step 20.
     assert!(run.curve().last_accuracy().is_some());
     assert!(run.accuracy().is_nan());
-    let [told] = &observer.troubles[..] else { panic!("{:?}", observer.troubles) };
-    assert!(told.contains("test/light"), "{told}");
+    let [trouble] = &observer.troubles[..] else { panic!("{:?}", observer.troubles) };
+    assert!(trouble.contains("test/light"), "{trouble}");
     Ok(())
 }

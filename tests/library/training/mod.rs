@@ -50,7 +50,7 @@ fn settings() -> DpSgd {
 }
 
 #[test]
-fn a_private_run_learns_pays_what_it_says_and_is_not_trained_twice() -> Result<()> {
+fn a_private_run_learns_is_charged_its_stated_epsilon_and_is_trained_once() -> Result<()> {
     if process::alone(this_test!()) {
         return Ok(());
     }
@@ -84,13 +84,13 @@ fn a_private_run_learns_pays_what_it_says_and_is_not_trained_twice() -> Result<(
 }
 
 #[test]
-fn study_mode_repeats_to_the_bit_and_says_so() -> Result<()> {
+fn study_mode_repeats_to_the_bit_and_is_stated() -> Result<()> {
     let data = glyphs(20);
     let model = models::papernot_cnn(&data).seed(2).build()?;
     let run = |seed| settings().steps(3).seed(seed).fresh().train(&model, &data);
     let first = run(5)?;
-    for said in [first.to_string(), first.statement().to_string(), first.badge().to_string()] {
-        assert!(said.contains("study mode"), "{said}");
+    for form in [first.to_string(), first.statement().to_string(), first.badge().to_string()] {
+        assert!(form.contains("study mode"), "{form}");
     }
     assert_eq!(weights(&first), weights(&run(5)?));
     assert_ne!(weights(&first), weights(&run(6)?));
@@ -112,7 +112,7 @@ fn without_a_seed_no_two_runs_share_their_noise() -> Result<()> {
 /// To the store, models that nobody seeded are the same. With a seed of the plan they are: equal
 /// parameters, equal noise, one release. Two releases with equal noise would cancel it.
 #[test]
-fn in_study_mode_models_that_nobody_seeded_start_alike_and_end_alike() -> Result<()> {
+fn in_study_mode_unseeded_models_start_and_end_equal() -> Result<()> {
     let data = glyphs(26);
     let models = [models::mlp(&data, &[16]).build()?, models::mlp(&data, &[16]).build()?];
     assert_eq!(models[0].fingerprint(), models[1].fingerprint(), "to the store they are the same");
@@ -149,8 +149,8 @@ fn a_run_is_charged_before_its_first_step_and_in_full_if_it_dies() -> Result<()>
         let mut observer = Dies(path.clone(), plan.event());
         fit("dies", &plan, &model, &data, &open_ledger(&path)?, &mut observer)
     }));
-    let said = died.expect_err("it died");
-    assert_eq!(said.downcast_ref::<&str>(), Some(&"the process dies here"));
+    let payload = died.expect_err("it died");
+    assert_eq!(payload.downcast_ref::<&str>(), Some(&"the process dies here"));
     // A float read back from JSON may differ in its last bit, which the comparison allows for.
     let on_record = open_ledger(&path)?.events()?;
     assert_eq!(on_record.len(), 1);
@@ -190,7 +190,7 @@ fn nothing_is_trained_when_the_ledger_is_damaged_or_another_ones() -> Result<()>
 }
 
 #[test]
-fn a_run_that_diverges_says_so_and_stays_charged_in_full() -> Result<()> {
+fn the_error_of_a_diverging_run_has_its_full_charge() -> Result<()> {
     let data = glyphs(24);
     let model = models::papernot_cnn(&data).seed(3).build()?;
     let plan = settings().learning_rate(1e300).steps(40).plan(&data)?;

@@ -22,25 +22,25 @@ fn settings() -> DpSgd {
 
 /// A run on the data has no guarantee, and says why.
 fn is_refused(data: &Dataset, why: &str) -> Result<()> {
-    assert!(data.not_covered_reason().is_some_and(|said| said.contains(why)), "{data}");
+    assert!(data.not_covered_reason().is_some_and(|text| text.contains(why)), "{data}");
     let plan = settings().plan(data)?;
     assert!(!plan.has_guarantee());
     assert!(privacy::epsilon(&[plan.event()], Delta(1e-3)).is_err());
     assert!(Rdp::default().epsilon(&[plan.event()], Delta(1e-3)).is_err());
     let preview = settings().preview(data)?;
-    assert!(preview.warnings().iter().any(|said| said.contains(why)), "{preview}");
+    assert!(preview.warnings().iter().any(|text| text.contains(why)), "{preview}");
     let model = models::mlp(data, &[4]).seed(1).build()?;
     let run = settings().train(&model, data)?;
     assert!(
-        matches!(run.badge(), Badge::NoGuarantee(said) if said.contains(why)),
+        matches!(run.badge(), Badge::NoGuarantee(text) if text.contains(why)),
         "{}",
         run.badge()
     );
     assert_eq!(run.epsilon(), f64::INFINITY);
-    let said = run.statement().to_string();
-    assert!(said.starts_with("Nothing is guaranteed: the "), "{said}");
+    let text = run.statement().to_string();
+    assert!(text.starts_with("Nothing is guaranteed: the "), "{text}");
     for line in ["the data: ", "Accountant", "Treated as public", "Not covered by epsilon"] {
-        assert!(!said.contains(line), "{line} is in:\n{said}");
+        assert!(!text.contains(line), "{line} is in:\n{text}");
     }
     assert!(lab::ledger()?.without_privacy(data.origin()) > 0);
     Ok(())
@@ -121,11 +121,11 @@ fn the_statement_names_a_test_part_that_is_private_too() -> Result<()> {
     let split = "accuracy on a test part that was split off the private data";
     for (data, private) in [(data.clone(), false), (data.split(0.5, 1)?, true)] {
         let model = models::mlp(&data, &[4]).seed(1).build()?;
-        let said = settings().train(&model, &data)?.statement().to_string();
-        assert_eq!(said.contains(split), private, "{said}");
-        assert_eq!(said.contains(", the test part,"), !private, "{said}");
+        let text = settings().train(&model, &data)?.statement().to_string();
+        assert_eq!(text.contains(split), private, "{text}");
+        assert_eq!(text.contains(", the test part,"), !private, "{text}");
         for word in ["classes", "vocabulary", "scaling", "image size", "confusion tables"] {
-            assert!(said.contains(word), "{word}: {said}");
+            assert!(text.contains(word), "{word}: {text}");
         }
     }
     Ok(())

@@ -25,7 +25,7 @@ fn model(bent: bool, data: &Dataset) -> Result<Model> {
 }
 
 #[test]
-fn a_finished_run_is_shown_again_and_says_what_it_rests_on() -> Result<()> {
+fn a_finished_run_is_shown_again_with_its_assumptions() -> Result<()> {
     if process::alone(this_test!()) {
         return Ok(());
     }
@@ -39,8 +39,11 @@ fn a_finished_run_is_shown_again_and_says_what_it_rests_on() -> Result<()> {
     assert_eq!(again.model().predict(&data)?, run.model().predict(&data)?);
     assert_eq!(lab::ledger()?.epsilon(data.origin()), spent, "showing it again costs nothing");
     for run in [run, again] {
-        let said = run.statement().to_string();
-        assert!(said.contains("no example's output in the user's own module depends on"), "{said}");
+        let statement = run.statement().to_string();
+        assert!(
+            statement.contains("no example's output in the user's own module depends on"),
+            "{statement}"
+        );
     }
     Ok(())
 }

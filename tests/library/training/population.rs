@@ -36,7 +36,7 @@ fn a_plan_for_a_population_trains_on_data_of_its_size_and_on_no_other() -> Resul
 }
 
 #[test]
-fn what_only_data_can_say_is_checked_before_anything_is_charged() -> Result<()> {
+fn properties_of_the_data_are_checked_before_a_charge() -> Result<()> {
     let images = glyphs(141);
     let plan = settings().steps(2).plan_for(&Population::with_size(2_000))?;
     let prepared = images.prepared_from_private_examples("divided by their largest value");

@@ -11,7 +11,7 @@ use epsilab::privacy::Ledger;
 use epsilab::train::{NoopObserver, fit};
 
 #[test]
-fn dp_snip_is_charged_with_the_run_and_told_in_its_statement() -> Result<()> {
+fn dp_snip_is_charged_with_the_run_and_part_of_its_statement() -> Result<()> {
     let data = glyphs(74);
     let model = models::papernot_cnn(&data).seed(1).build()?;
     let method = settings().steps(4).pre_prune(DpSnip::keep(0.5));
@@ -21,8 +21,8 @@ fn dp_snip_is_charged_with_the_run_and_told_in_its_statement() -> Result<()> {
     assert_eq!(ledger.events()?, vec![plan.event()]);
     assert!(matches!(plan.event(), Event::Composed { .. }));
     assert!(run.epsilon() <= 8.0 && run.epsilon() > 7.8, "{run}");
-    let said = run.statement().to_string();
-    assert!(said.contains("Choosing the mask was a separate release"), "{said}");
+    let statement = run.statement().to_string();
+    assert!(statement.contains("Choosing the mask was a separate release"), "{statement}");
     assert_eq!(run.badge().to_string(), "proved");
     let (kept, all) = (run.mask().unwrap().kept_count(), run.mask().unwrap().len());
     assert_eq!(kept, all - all / 2);
@@ -30,7 +30,7 @@ fn dp_snip_is_charged_with_the_run_and_told_in_its_statement() -> Result<()> {
 }
 
 #[test]
-fn what_dp_snip_cannot_take_is_refused_before_anything_is_charged() -> Result<()> {
+fn invalid_input_of_dp_snip_is_refused_before_a_charge() -> Result<()> {
     home();
     let numbers = |shape: &[usize]| data::from_vecs(vec![0.5; 60], shape, vec![0, 1, 2, 0, 1], 3);
     let (data, other) = (numbers(&[12])?, numbers(&[3, 4])?);
@@ -95,10 +95,10 @@ fn a_mask_made_before_counts_towards_the_target_and_must_be_on_record() -> Resul
     let ledger = open_ledger(&home().join("ledger").join(format!("{}.jsonl", data.origin())))?;
     assert_eq!(ledger.events()?, plan.releases_after(4), "mask and run, each charged once");
     // In a ledger that does not know the mask it would not be counted.
-    let stranger = open_ledger(&ledger_file("stranger", &data))?;
-    let error = fit("x", &plan, &model, &data, &stranger, &mut NoopObserver).unwrap_err();
+    let other_ledger = open_ledger(&ledger_file("stranger", &data))?;
+    let error = fit("x", &plan, &model, &data, &other_ledger, &mut NoopObserver).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Ledger, "{error}");
-    assert!(stranger.events()?.is_empty());
+    assert!(other_ledger.events()?.is_empty());
     Ok(())
 }
 

@@ -65,9 +65,12 @@ fn a_sparse_run_learns_is_stored_with_its_mask_and_shown_again() -> Result<()> {
     assert!(run.epsilon() <= 8.0 && run.epsilon() > 7.8, "{run}");
     let mask = run.mask().expect("a mask");
     assert_eq!(mask, Synflow::keep(0.5).mask(&model)?);
-    let said = run.statement().to_string();
-    assert!(said.contains("weights are trained") && said.contains("Synflow"), "{said}");
-    assert!(said.contains("every step leaves out random coordinates"), "{said}");
+    let statement = run.statement().to_string();
+    assert!(
+        statement.contains("weights are trained") && statement.contains("Synflow"),
+        "{statement}"
+    );
+    assert!(statement.contains("every step leaves out random coordinates"), "{statement}");
 
     let again = method.train(&model, &data)?;
     assert!(again.is_restored());
@@ -193,7 +196,7 @@ fn a_start_that_is_not_fresh_and_a_study_mask_are_assumptions() -> Result<()> {
 }
 
 #[test]
-fn what_steps_leave_out_does_not_depend_on_the_data() -> Result<()> {
+fn dropped_coordinates_do_not_depend_on_the_data() -> Result<()> {
     let run = |data: Dataset, dropping| {
         let model = models::papernot_cnn(&data).seed(1).build()?;
         let plan = settings().steps(4).seed(3).drop_gradients(dropping).plan(&data)?;
@@ -220,8 +223,8 @@ fn a_mask_from_private_data_without_noise_voids_the_guarantee() -> Result<()> {
     let run = method.train(&model, &data)?;
     assert_eq!(run.epsilon(), f64::INFINITY);
     assert!(run.badge().to_string().starts_with("none"), "{}", run.badge());
-    let said = run.statement().to_string();
-    assert!(said.starts_with("Nothing is guaranteed: the mask"), "{said}");
+    let statement = run.statement().to_string();
+    assert!(statement.starts_with("Nothing is guaranteed: the mask"), "{statement}");
     assert!(privacy::epsilon(&run.record().events(), Delta(1e-5)).is_err());
     Ok(())
 }

@@ -22,8 +22,11 @@ fn a_drawn_start_is_proved_and_a_declared_one_is_an_assumption() -> Result<()> {
     };
     let run = from(&drawn, &private)?;
     assert_eq!(run.badge().to_string(), "proved");
-    let said = run.statement().to_string();
-    assert!(said.contains("trained on glyphs (drawn by code). They depend on nobody"), "{said}");
+    let statement = run.statement().to_string();
+    assert!(
+        statement.contains("trained on glyphs (drawn by code). They depend on nobody"),
+        "{statement}"
+    );
 
     // Vectors that nobody declared public.
     let other = undeclared(&glyphs(103));
@@ -32,10 +35,13 @@ fn a_drawn_start_is_proved_and_a_declared_one_is_an_assumption() -> Result<()> {
     // The same runs after the declaration: nothing is trained or charged again.
     let run = from(&other.assumed_public(), &private)?;
     assert!(run.is_restored());
-    let (badge, said) = (run.badge().to_string(), run.statement().to_string());
+    let (badge, statement) = (run.badge().to_string(), run.statement().to_string());
     assert!(badge.starts_with("assumption: table, on which the starting parameters"), "{badge}");
     assert!(!badge.contains("do not come from these data"), "{badge}");
-    assert!(said.contains("trained on table (assumed public). Nothing is counted"), "{said}");
+    assert!(
+        statement.contains("trained on table (assumed public). Nothing is counted"),
+        "{statement}"
+    );
 
     // After the proved run, a file of the same start is believed, not known.
     let start = short().train(&model, &drawn)?.model();
@@ -89,7 +95,7 @@ fn a_start_that_knows_the_data_is_refused_whatever_was_declared() -> Result<()> 
 }
 
 #[test]
-fn backpropagation_clipping_tells_of_its_start_too() -> Result<()> {
+fn the_start_of_backpropagation_clipping_is_stated_too() -> Result<()> {
     let (public, data) = (glyphs(110), undeclared(&glyphs(111)));
     let model = models::stevens_mnist_cnn(&public).seed(1).build()?;
     let start = short().train(&model, &public)?.model().transfer(&data).build()?;

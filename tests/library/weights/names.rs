@@ -133,7 +133,7 @@ fn missing_superfluous_and_misshapen_tensors_are_refused_by_name() {
 }
 
 #[test]
-fn what_the_layout_names_is_left_out_and_reported() -> Done {
+fn tensors_that_the_layout_excludes_are_reported() -> Done {
     let file = changed(|all| {
         all.retain(|(name, ..)| name != "stages.1.blocks.0.norm2.bias");
         all.push(("optimizer.lr".into(), vec![1], vec![0.1]));
@@ -263,10 +263,10 @@ fn names_can_be_given_as_pairs_or_as_a_function() -> Done {
     let error = model.load_weights(&file, &twice.leave_in_file("fc2.bias")).unwrap_err();
     assert_says(&error, ErrorKind::Model, &["fc1.bias", "needs [3]"]);
     // The lab's own names and axes.
-    let own = temporary("own.safetensors");
-    model.save(&own)?;
+    let native = temporary("own.safetensors");
+    model.save(&native)?;
     let other = models::mlp(&data, &[2]).seed(2).build()?;
-    let loaded = other.load_weights(&own, &WeightLayout::native())?.model();
+    let loaded = other.load_weights(&native, &WeightLayout::native())?.model();
     assert_eq!(values(&loaded), values(&model));
     Ok(())
 }

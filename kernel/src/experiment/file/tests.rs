@@ -22,7 +22,7 @@ fn runs(experiments: &Experiments) -> usize {
 const TWO: &str = r#"{"about": "a test", "experiments": [
     {"name": "a", "seeds": 2, "options": {"data": "glyphs", "batch-size": 64}, "cases": [
         {"method": "dp-sgd", "epsilon": [1, 2], "clip": [0.1, 1]},
-        {"method": "auto-dp-sgd", "noise-multiplier": 1, "scale": [1, 0.5]}]},
+        {"method": "auto-dp-sgd", "noise-multiplier": 1, "gradient-scale": [1, 0.5]}]},
     {"name": "b", "title": "the other"}]}"#;
 
 #[test]
@@ -31,12 +31,12 @@ fn lists_vary_and_cases_are_named_by_what_differs() {
     let first = &both.0[0];
     assert_eq!((first.cases.len(), first.seeds, runs(&both)), (6, 2, 13));
     let varied = first.varied_options();
-    assert_eq!(varied, ["method", "scale", "clip", "epsilon", "noise-multiplier"]);
+    assert_eq!(varied, ["method", "gradient-scale", "clip", "epsilon", "noise-multiplier"]);
     let labels: Vec<String> = first.cases.iter().map(|case| first.label(case)).collect();
     assert_eq!(labels[1], "method dp-sgd, clip 0.1, epsilon 2");
-    assert_eq!(labels[5], "method auto-dp-sgd, scale 0.5, noise-multiplier 1");
+    assert_eq!(labels[5], "method auto-dp-sgd, gradient-scale 0.5, noise-multiplier 1");
     // Cases that lack an option are told apart by it only if they have the same method.
-    assert_eq!(first.labels(), ["scale", "clip"]);
+    assert_eq!(first.labels(), ["gradient-scale", "clip"]);
     let selection = r#"{"experiments": [{"name": "s", "cases": [
         {"epsilon": 2}, {"epsilon": 2, "best-of": 3, "learning-rates": "0.5,1"}]}]}"#;
     assert_eq!(parse(selection).0[0].labels(), ["best-of", "learning-rates"]);
@@ -58,7 +58,7 @@ fn lists_vary_and_cases_are_named_by_what_differs() {
 }
 
 #[test]
-fn what_is_wrong_is_refused_with_its_place() {
+fn errors_of_a_file_have_their_position() {
     for (text, words) in [
         ("[]", "invalid"),
         (r#"{"experiments": []}"#, "no experiments"),
@@ -81,8 +81,8 @@ fn what_is_wrong_is_refused_with_its_place() {
     ] {
         let text = format!(r#"{{"experiments": [{{"name": "e1", "options": {options}}}]}}"#);
         let error = parse(&text).checked().map(drop).expect_err(options);
-        let said = format!("{error} {}", error.advice());
-        assert!(said.contains(words) && said.contains("e1"), "{options}: {said}");
+        let message = format!("{error} {}", error.advice());
+        assert!(message.contains(words) && message.contains("e1"), "{options}: {message}");
     }
     assert!(parse(TWO).only(&["c".into()]).is_err_and(|e| e.advice().contains("a, b")));
     assert!(parse(TWO).with_seeds(Some(0)).is_err());
@@ -142,7 +142,7 @@ fn cases_of_equal_cost_are_one_in_a_preview() {
 }
 
 #[test]
-fn what_a_paper_cannot_say_is_refused() {
+fn invalid_results_of_a_paper_are_refused() {
     for (paper, words) in [
         (r#"{"accuracy": 1}"#, "`accuracy`"),
         (r#"{"epsilon": -1}"#, "below 0"),

@@ -76,7 +76,7 @@ impl Library {
     /// There is no such file, or what is there is another version.
     pub fn load_from(&self, folder: &Path) -> Result<String> {
         let mut others = Vec::new();
-        for path in self.candidate_paths().iter().map(|place| folder.join(place)) {
+        for path in self.candidate_paths().iter().map(|path| folder.join(path)) {
             match self.read(&path) {
                 None => {}
                 Some(bytes) if hex(&Sha512::digest(&bytes)) == self.sha512 => {
@@ -179,12 +179,12 @@ mod tests {
 
     #[test]
     fn a_library_is_found_by_its_hash_in_files_packages_and_archives() {
-        for place in X.candidate_paths() {
+        for candidate in X.candidate_paths() {
             let folder = tempfile::tempdir().expect("a folder");
-            let path = folder.path().join(&place);
+            let path = folder.path().join(&candidate);
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
             let write = |content: &[u8]| {
-                if place.ends_with(".tgz") {
+                if candidate.ends_with(".tgz") {
                     let file = std::fs::File::create(&path).expect("a file");
                     let zip = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
                     let mut archive = tar::Builder::new(zip);
@@ -199,11 +199,11 @@ mod tests {
                 }
             };
             write(b"x");
-            assert_eq!(X.load_from(folder.path()).expect(&place), "x");
+            assert_eq!(X.load_from(folder.path()).expect(&candidate), "x");
             write(b"another version");
-            let error = X.load_from(folder.path()).expect_err(&place);
+            let error = X.load_from(folder.path()).expect_err(&candidate);
             assert_eq!(error.kind(), ErrorKind::CorruptData, "{error}");
-            assert!(error.to_string().contains(&place), "{error}");
+            assert!(error.to_string().contains(&candidate), "{error}");
         }
     }
 

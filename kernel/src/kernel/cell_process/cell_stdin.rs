@@ -81,14 +81,14 @@ impl CellStdin {
             if !self.running.load(Ordering::SeqCst) || !is_read(0) {
                 continue;
             }
-            let answer = request_line();
+            let reply = request_line();
             let mut writer = self.writer.lock();
-            let written = match (&mut *writer, answer) {
+            let written = match (&mut *writer, reply) {
                 (Some(writer), InputReply::Line(text)) => {
                     writer.write_all(format!("{text}\n").as_bytes())
                 }
-                (_, answer) => {
-                    if answer == InputReply::Failed {
+                (_, reply) => {
+                    if reply == InputReply::Failed {
                         fail_pending_read();
                     }
                     Err(std::io::ErrorKind::UnexpectedEof.into())
@@ -144,13 +144,13 @@ fn is_read(_: RawFd) -> bool {
 #[cfg(target_os = "linux")]
 fn is_read(fd: RawFd) -> bool {
     let link = |process: &str| std::fs::read_link(format!("/proc/{process}/fd/{fd}")).ok();
-    let own = link("self");
+    let own_stream = link("self");
     let mut open = vec!["self".to_owned()];
     while let Some(process) = open.pop() {
         for task in crate::folder::entries(format!("/proc/{process}/task").as_ref()) {
             let file = |name: &str| std::fs::read_to_string(task.join(name));
             let reads = file("syscall").is_ok_and(|call| is_read_call(&call, fd));
-            if reads && link(&process) == own {
+            if reads && link(&process) == own_stream {
                 return true;
             }
             let children = file("children").unwrap_or_default();
@@ -163,11 +163,11 @@ fn is_read(fd: RawFd) -> bool {
 /// Returns whether the text of `/proc/…/syscall` is a read of this descriptor.
 #[cfg(target_os = "linux")]
 fn is_read_call(call: &str, fd: RawFd) -> bool {
-    let mut words = call.split(' ');
-    let number = words.next().and_then(|word| word.parse().ok());
+    let mut fields = call.split(' ');
+    let number = fields.next().and_then(|word| word.parse().ok());
     let reads = [libc::SYS_read, libc::SYS_readv];
     number.is_some_and(|number| reads.contains(&number))
-        && words.next() == Some(&format!("{fd:#x}"))
+        && fields.next() == Some(&format!("{fd:#x}"))
 }
 
 #[cfg(all(test, target_os = "linux"))]

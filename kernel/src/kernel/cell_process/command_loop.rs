@@ -101,11 +101,11 @@ impl CommandLoop {
 
     /// Reopens standard streams that the cell closed.
     fn reopen_streams(&self) {
-        for (fd, own) in [(1, &self.out), (2, &self.err)] {
+        for (fd, stream) in [(1, &self.out), (2, &self.err)] {
             // SAFETY: plain descriptor calls.
             unsafe {
                 if libc::fcntl(fd, libc::F_GETFD) < 0 {
-                    libc::dup2(own.as_raw_fd(), fd);
+                    libc::dup2(stream.as_raw_fd(), fd);
                 }
             }
         }
@@ -122,14 +122,14 @@ fn duplicate_fd(stream: impl AsFd) -> Result<File> {
 /// Loads the function of a cell. The library is never unloaded: variables may point into it.
 fn load_cell(library: &str, function: &str) -> std::result::Result<CellFunction, String> {
     // The system's message about what it did not load.
-    let said = |error: libloading::Error| {
+    let to_message = |error: libloading::Error| {
         error.source().map_or_else(|| error.to_string(), ToString::to_string)
     };
     // SAFETY: evcxr generates the function with this type.
     unsafe {
-        let library = Library::open(Some(library), RTLD_LAZY | RTLD_LOCAL).map_err(said)?;
+        let library = Library::open(Some(library), RTLD_LAZY | RTLD_LOCAL).map_err(to_message)?;
         let library = ManuallyDrop::new(library);
-        library.get::<CellFunction>(function).map(|found| *found).map_err(said)
+        library.get::<CellFunction>(function).map(|found| *found).map_err(to_message)
     }
 }
 

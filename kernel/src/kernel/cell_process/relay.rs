@@ -83,7 +83,7 @@ fn forward(mut read: &File, mut real: &File, cell_process: libc::pid_t, mut filt
         // SAFETY: two pollfds; those with a negative descriptor are ignored.
         unsafe { libc::poll(polled.as_mut_ptr(), 2, wait) };
         // SAFETY: a query without arguments.
-        let gone = polled[1].revents != 0 || unsafe { libc::getppid() } != cell_process;
+        let is_orphaned = polled[1].revents != 0 || unsafe { libc::getppid() } != cell_process;
         if polled[0].revents != 0 {
             let n = match read.read(&mut part) {
                 Ok(n @ 1..) => n,
@@ -97,9 +97,9 @@ fn forward(mut read: &File, mut real: &File, cell_process: libc::pid_t, mut filt
             send_late(&mut late, &out.late);
             out.lines.clear();
             out.late.clear();
-            left = if gone { left.saturating_sub(n) } else { left };
+            left = if is_orphaned { left.saturating_sub(n) } else { left };
         }
-        if gone && (polled[0].revents == 0 || left == 0) {
+        if is_orphaned && (polled[0].revents == 0 || left == 0) {
             break;
         }
     }

@@ -191,8 +191,8 @@ mod tests {
     #[test]
     fn markers_are_split_from_the_text_around_them_wherever_a_read_ends() {
         let markers = Markers::new();
-        let said = format!("half{}\nlate", markers.text(Marker::Done));
-        let (evcxr, ours) = filtered(&markers, &[said.as_bytes()]);
+        let input = format!("half{}\nlate", markers.text(Marker::Done));
+        let (evcxr, ours) = filtered(&markers, &[input.as_bytes()]);
         assert_eq!(evcxr, ["EVCXR_EXECUTION_COMPLETE"]);
         let expected = [
             DecodedLine::Text("half".into()),
@@ -200,22 +200,22 @@ mod tests {
             DecodedLine::Text("late".into()),
         ];
         assert_eq!(ours, expected);
-        for cut in 5..said.len() - 5 {
-            let parts = [&said.as_bytes()[..cut], &said.as_bytes()[cut..]];
+        for cut in 5..input.len() - 5 {
+            let parts = [&input.as_bytes()[..cut], &input.as_bytes()[cut..]];
             assert_eq!(filtered(&markers, &parts).1, expected, "{cut}");
         }
-        let said = format!("{}x\n", markers.text(Marker::Changed));
-        assert_eq!(filtered(&markers, &[said.as_bytes()]).0, ["EVCXR_VARIABLE_CHANGED_TYPE:x"]);
+        let input = format!("{}x\n", markers.text(Marker::Changed));
+        assert_eq!(filtered(&markers, &[input.as_bytes()]).0, ["EVCXR_VARIABLE_CHANGED_TYPE:x"]);
     }
 
     #[test]
     fn text_between_cells_is_late() {
         let markers = Markers::new();
         let line = |marker| format!("{}\n", markers.text(marker));
-        let said = format!("a{}late{}b", line(Marker::Done), line(Marker::Begin));
+        let input = format!("a{}late{}b", line(Marker::Done), line(Marker::Begin));
         let (mut encoder, mut out) =
             (StreamEncoder::for_stdout(markers.clone()), EncodedOutput::default());
-        encoder.push(said.as_bytes(), &mut out);
+        encoder.push(input.as_bytes(), &mut out);
         encoder.finish(&mut out);
         assert_eq!(out.late, "late");
         let lines = String::from_utf8(out.lines).expect("evcxr needs UTF-8");
@@ -226,7 +226,7 @@ mod tests {
         // evcxr reads standard error all the time.
         let (mut encoder, mut out) =
             (StreamEncoder::for_stderr(markers.clone()), EncodedOutput::default());
-        encoder.push(said.as_bytes(), &mut out);
+        encoder.push(input.as_bytes(), &mut out);
         assert!(out.late.is_empty());
     }
 
@@ -234,8 +234,8 @@ mod tests {
     fn discarded_output_is_not_passed_on() {
         let markers = Markers::new();
         let line = |marker| format!("{}\n", markers.text(marker));
-        let said = format!("{}42\n{}heard", line(Marker::Discard), line(Marker::Done));
-        let (evcxr, ours) = filtered(&markers, &[said.as_bytes()]);
+        let input = format!("{}42\n{}heard", line(Marker::Discard), line(Marker::Done));
+        let (evcxr, ours) = filtered(&markers, &[input.as_bytes()]);
         assert_eq!(evcxr, ["EVCXR_EXECUTION_COMPLETE"]);
         assert_eq!(ours, [DecodedLine::Text("heard".into())]);
     }

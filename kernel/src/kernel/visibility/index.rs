@@ -57,8 +57,8 @@ impl ItemIndex {
     }
 
     /// Returns whether a member of a type is public, if the type has it.
-    pub fn member_visibility(&self, member: MemberKind, of: &str, name: &str) -> Option<bool> {
-        self.public.get(&(member, of.to_owned(), name.to_owned())).copied()
+    pub fn member_visibility(&self, member: MemberKind, parent: &str, name: &str) -> Option<bool> {
+        self.public.get(&(member, parent.to_owned(), name.to_owned())).copied()
     }
 
     /// Returns whether a member of this name is public, if any type or trait has one.
@@ -68,42 +68,42 @@ impl ItemIndex {
 
     /// Returns whether an item of a module, or an associated function of a type, is public.
     pub fn item_visibility(&self, parent: &str, name: &str) -> Option<bool> {
-        let of = |member| self.member_visibility(member, parent, name);
-        of(MemberKind::Item).or_else(|| of(MemberKind::Method))
+        let member_visibility = |member| self.member_visibility(member, parent, name);
+        member_visibility(MemberKind::Item).or_else(|| member_visibility(MemberKind::Method))
     }
 
-    fn add(&mut self, member: MemberKind, of: &str, name: &str, public: bool) {
-        *self.public.entry((member, of.to_owned(), name.to_owned())).or_default() |= public;
+    fn add(&mut self, member: MemberKind, parent: &str, name: &str, public: bool) {
+        *self.public.entry((member, parent.to_owned(), name.to_owned())).or_default() |= public;
     }
 
     fn add_items(&mut self, module: &str, items: impl Iterator<Item = ast::Item>) {
         for item in items {
             match &item {
-                ast::Item::Fn(of) => self.add_named(module, of),
-                ast::Item::Static(of) => self.add_named(module, of),
-                ast::Item::Const(of) => self.add_named(module, of),
-                ast::Item::TypeAlias(of) => self.add_named(module, of),
-                ast::Item::Enum(of) => self.add_type(module, of),
-                ast::Item::Union(of) => self.add_type(module, of),
-                ast::Item::Struct(of) => {
-                    self.add_type(module, of);
-                    self.add_fields(of);
+                ast::Item::Fn(item) => self.add_named(module, item),
+                ast::Item::Static(item) => self.add_named(module, item),
+                ast::Item::Const(item) => self.add_named(module, item),
+                ast::Item::TypeAlias(item) => self.add_named(module, item),
+                ast::Item::Enum(item) => self.add_type(module, item),
+                ast::Item::Union(item) => self.add_type(module, item),
+                ast::Item::Struct(item) => {
+                    self.add_type(module, item);
+                    self.add_fields(item);
                 }
-                ast::Item::Trait(of) => {
-                    self.add_named(module, of);
+                ast::Item::Trait(item) => {
+                    self.add_named(module, item);
                     // As public as the trait.
-                    for function in functions(of.assoc_item_list()) {
+                    for function in functions(item.assoc_item_list()) {
                         self.add_method(ANY, &function, !is_unstable(&function));
                     }
                 }
-                ast::Item::Impl(of) => self.add_impl(of),
-                ast::Item::Module(of) if !is_test_module(of) => {
-                    self.add_named(module, of);
-                    if let (Some(name), Some(list)) = (of.name(), of.item_list()) {
+                ast::Item::Impl(item) => self.add_impl(item),
+                ast::Item::Module(item) if !is_test_module(item) => {
+                    self.add_named(module, item);
+                    if let (Some(name), Some(list)) = (item.name(), item.item_list()) {
                         self.add_items(name.text(), list.items());
                     }
                 }
-                ast::Item::Use(of) => self.add_imports(module, of),
+                ast::Item::Use(item) => self.add_imports(module, item),
                 _ => {}
             }
         }
@@ -121,9 +121,9 @@ impl ItemIndex {
     }
 
     /// Adds the names that a `use` declaration imports into a module.
-    fn add_imports(&mut self, module: &str, of: &ast::Use) {
-        let public = is_public(of);
-        for tree in of.syntax().descendants().filter_map(ast::UseTree::cast) {
+    fn add_imports(&mut self, module: &str, import: &ast::Use) {
+        let public = is_public(import);
+        for tree in import.syntax().descendants().filter_map(ast::UseTree::cast) {
             let is_leaf = tree.use_tree_list().is_none() && tree.star_token().is_none();
             let name = match tree.rename() {
                 Some(rename) => rename.name().map(|name| name.text().to_string()),
@@ -135,33 +135,33 @@ impl ItemIndex {
         }
     }
 
-    fn add_impl(&mut self, of: &ast::Impl) {
-        let is_of_trait = of.trait_().is_some();
+    fn add_impl(&mut self, block: &ast::Impl) {
+        let is_of_trait = block.trait_().is_some();
         if is_of_trait && self.is_std {
             return;
         }
-        let name = match of.self_ty() {
-            Some(ast::Type::PathType(of)) if !is_of_trait => {
-                of.path().and_then(|p| last_segment(&p))
+        let name = match block.self_ty() {
+            Some(ast::Type::PathType(path_type)) if !is_of_trait => {
+                path_type.path().and_then(|p| last_segment(&p))
             }
             _ => None,
         };
-        for function in functions(of.assoc_item_list()) {
+        for function in functions(block.assoc_item_list()) {
             let public = is_of_trait || is_public(&function);
             self.add_method(name.as_deref().unwrap_or(ANY), &function, public);
         }
     }
 
-    /// Adds a method. `of` is the type, or [`ANY`] for a method of a trait.
-    fn add_method(&mut self, of: &str, function: &ast::Fn, public: bool) {
+    /// Adds a method. `parent` is the type, or [`ANY`] for a method of a trait.
+    fn add_method(&mut self, parent: &str, function: &ast::Fn, public: bool) {
         let Some(name) = function.name() else { return };
         self.add(MemberKind::Method, ANY, name.text(), public);
-        self.add(MemberKind::Method, of, name.text(), public);
+        self.add(MemberKind::Method, parent, name.text(), public);
     }
 
-    fn add_fields(&mut self, of: &ast::Struct) {
-        let Some(ast::FieldList::RecordFieldList(fields)) = of.field_list() else { return };
-        let kind = of.name().map(|name| name.text().to_string()).unwrap_or_default();
+    fn add_fields(&mut self, item: &ast::Struct) {
+        let Some(ast::FieldList::RecordFieldList(fields)) = item.field_list() else { return };
+        let kind = item.name().map(|name| name.text().to_string()).unwrap_or_default();
         for field in fields.fields() {
             let Some(name) = field.name().map(|name| name.text().to_string()) else { continue };
             let public = is_public(&field);
@@ -180,15 +180,16 @@ fn functions(items: Option<ast::AssocItemList>) -> impl Iterator<Item = ast::Fn>
 
 /// Returns whether an item is public without a restriction such as `pub(crate)`, and stable.
 fn is_public<T: HasVisibility + HasAttrs>(item: &T) -> bool {
-    item.visibility().is_some_and(|of| of.syntax().text() == "pub") && !is_unstable(item)
+    item.visibility().is_some_and(|visibility| visibility.syntax().text() == "pub")
+        && !is_unstable(item)
 }
 
 fn is_unstable<T: HasAttrs>(item: &T) -> bool {
     attributes(item).any(|text| text.starts_with("#[unstable"))
 }
 
-fn is_test_module(of: &ast::Module) -> bool {
-    attributes(of).any(|text| text.starts_with("#[cfg(test)"))
+fn is_test_module(module: &ast::Module) -> bool {
+    attributes(module).any(|text| text.starts_with("#[cfg(test)"))
 }
 
 fn attributes<T: HasAttrs>(item: &T) -> impl Iterator<Item = String> {

@@ -45,9 +45,11 @@ impl Visibility {
     /// Returns whether a cell can use this member. `receiver` is the name of the type if it is
     /// known.
     pub fn is_usable(&self, member: MemberKind, receiver: Option<&str>, name: &str) -> bool {
-        let found = match receiver.and_then(|of| Some((of, self.index_with_type(of)?))) {
-            Some((of, index)) => index
-                .member_visibility(member, of, name)
+        let found = match receiver
+            .and_then(|receiver| Some((receiver, self.index_with_type(receiver)?)))
+        {
+            Some((receiver, index)) => index
+                .member_visibility(member, receiver, name)
                 .or(index.any_member_visibility(member, name)),
             None => self.indices.iter().find_map(|index| index.any_member_visibility(member, name)),
         };
@@ -57,9 +59,9 @@ impl Visibility {
     /// Returns whether the type has this public method or field of its own, not by a trait.
     pub fn is_inherent(&self, receiver: Option<&str>, name: &str) -> bool {
         match receiver {
-            Some(of) => self.index_with_type(of).is_some_and(|index| {
-                let field = index.member_visibility(MemberKind::Field, of, name);
-                field.or(index.member_visibility(MemberKind::Method, of, name)) == Some(true)
+            Some(receiver) => self.index_with_type(receiver).is_some_and(|index| {
+                let field = index.member_visibility(MemberKind::Field, receiver, name);
+                field.or(index.member_visibility(MemberKind::Method, receiver, name)) == Some(true)
             }),
             None => self.indices[0].any_member_visibility(MemberKind::Method, name) == Some(true),
         }
@@ -79,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn private_items_are_told_from_public_ones() {
+    fn private_items_are_distinguished_from_public_ones() {
         let mut index = ItemIndex::new(false);
         let code = r##"
             mod hidden; pub mod shown { fn f() {} }

@@ -110,9 +110,9 @@ fn cause(event: Event, child: &Child) {
 
 /// Checks one end of the command against ledger and store.
 fn check(home: &Path, event: Event, before: &[(u64, u64)], ended: &Output) {
-    let (said, printed) = (text(&ended.stderr), text(&ended.stdout));
+    let (stderr, printed) = (text(&ended.stderr), text(&ended.stdout));
     let (charges, stored) = (charges(home), stored(home));
-    let all = format!("{event:?}, {}, {charges:?}, {stored:?}: {said}", ended.status);
+    let all = format!("{event:?}, {}, {charges:?}, {stored:?}: {stderr}", ended.status);
     for (planned, charged) in &charges {
         assert!(charged <= planned && *planned == STEPS, "charged at most the plan: {all}");
     }
@@ -129,17 +129,17 @@ fn check(home: &Path, event: Event, before: &[(u64, u64)], ended: &Output) {
         Some(FAILED) => {
             assert_eq!(printed, "", "{all}");
             assert!(matches!(event, Event::FullDisk(_)), "{all}");
-            assert!(said.contains("what to do: "), "{all}");
+            assert!(stderr.contains("what to do: "), "{all}");
             for words in ["stored in runs", "is kept"] {
-                assert!(!said.contains(words), "{words}: {all}");
+                assert!(!stderr.contains(words), "{words}: {all}");
             }
-            let is_told = said.contains("charged");
+            let is_told = stderr.contains("charged");
             assert!(is_told || !is_new, "what is charged is said: {all}");
         }
         Some(code) => {
             let Event::Signal(signal) = event else { panic!("{all}") };
             assert_eq!((code, &*printed), (128 + signal, ""), "{all}");
-            assert!(said.contains("interrupted"), "{all}");
+            assert!(stderr.contains("interrupted"), "{all}");
             if is_new && charged > 0 {
                 assert!(stored.iter().any(|(_, steps)| *steps <= charged), "it is kept: {all}");
             }
@@ -162,7 +162,7 @@ fn run_case(random: &mut Random, took: Duration) -> (String, bool) {
     let home = folder();
     let home = home.path();
     let args = if random.below(2) == 0 { &RUN[..] } else { &RUN[..RUN.len() - 1] };
-    let mut said = format!("checkpoints: {}", args.len() == RUN.len());
+    let mut log = format!("checkpoints: {}", args.len() == RUN.len());
     for _ in 0..1 + random.below(3) {
         let before = charges(home);
         let (event, at) = (random.event(), random.below(1000) as f64 / 1000.0);
@@ -173,15 +173,15 @@ fn run_case(random: &mut Random, took: Duration) -> (String, bool) {
             cause(event, &child);
         }
         let ended = child.wait_with_output().unwrap();
-        said += &format!("; {event:?} at {at}: {}", ended.status);
+        log += &format!("; {event:?} at {at}: {}", ended.status);
         check(home, event, &before, &ended);
     }
     let ended = output(home, args);
-    assert_eq!(ended.status.code(), Some(0), "{said}: {}", text(&ended.stderr));
-    assert!(weights(home) == whole(), "other parameters: {said}");
-    assert_eq!(charges(home).last(), Some(&(STEPS, STEPS)), "{said}");
-    assert_eq!(files(&home.join("checkpoints")), Vec::<PathBuf>::new(), "{said}");
-    (said, text(&ended.stderr).contains("resumes after"))
+    assert_eq!(ended.status.code(), Some(0), "{log}: {}", text(&ended.stderr));
+    assert!(weights(home) == whole(), "other parameters: {log}");
+    assert_eq!(charges(home).last(), Some(&(STEPS, STEPS)), "{log}");
+    assert_eq!(files(&home.join("checkpoints")), Vec::<PathBuf>::new(), "{log}");
+    (log, text(&ended.stderr).contains("resumes after"))
 }
 
 fn run_cases(seed: u64, cases: u64) {
@@ -193,8 +193,8 @@ fn run_cases(seed: u64, cases: u64) {
     let mut random = Random(seed);
     let mut went_on = 0;
     for case in 0..cases {
-        let (said, goes_on) = run_case(&mut random, took);
-        println!("{case}: {said}");
+        let (log, goes_on) = run_case(&mut random, took);
+        println!("{case}: {log}");
         went_on += usize::from(goes_on);
     }
     assert!(went_on > 0 || cases < CASES.1, "no run went on from a checkpoint");
@@ -213,7 +213,7 @@ fn charge_store_and_exit_code_agree_in_many_cases() {
 
 /// Files of more than 100 KB can't be written, as on a disk that is nearly full.
 #[test]
-fn what_has_no_room_for_its_results_is_refused_before_it_computes_or_charges() {
+fn a_run_without_disk_space_for_its_results_is_refused_before_it_computes_or_charges() {
     let home = folder();
     let home = home.path();
     let notebook = r#"{"cells": [{"cell_type": "code", "source": "1 + 1"}], "nbformat": 4}"#;
@@ -223,9 +223,13 @@ fn what_has_no_room_for_its_results_is_refused_before_it_computes_or_charges() {
     let to_folder = [train, &["--out", "results"]].concat();
     for args in [train, &to_folder, &grid, &["run", "n.ipynb"]] {
         let refused = start(home, args, 100 << 10).wait_with_output().unwrap();
-        let said = text(&refused.stderr);
-        assert_eq!((refused.status.code(), &*text(&refused.stdout)), (Some(FAILED), ""), "{said}");
-        assert!(said.contains("free space"), "{args:?}: {said}");
+        let stderr = text(&refused.stderr);
+        assert_eq!(
+            (refused.status.code(), &*text(&refused.stdout)),
+            (Some(FAILED), ""),
+            "{stderr}"
+        );
+        assert!(stderr.contains("free space"), "{args:?}: {stderr}");
         assert_eq!(charges(home), [], "{args:?}");
         assert!(stored(home).is_empty() && !home.join("n.executed.ipynb").exists(), "{args:?}");
     }

@@ -96,8 +96,8 @@ impl Ran {
     pub fn error(&self) -> (String, String, String) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let lines = self.reply["traceback"].as_array().cloned().unwrap_or_default();
-        let story: Vec<_> = lines.iter().map(text).collect();
-        (text(&self.reply["ename"]), text(&self.reply["evalue"]), story.join("\n"))
+        let traceback: Vec<_> = lines.iter().map(text).collect();
+        (text(&self.reply["ename"]), text(&self.reply["evalue"]), traceback.join("\n"))
     }
 }
 
@@ -174,10 +174,10 @@ impl Client {
         wait_until("broadcasts", || {
             let reply = self.ask("kernel_info_request", json!({}));
             assert_eq!(reply["language_info"]["name"], "rust");
-            let heard = self.runtime.block_on(async {
+            let messages = self.runtime.block_on(async {
                 tokio::time::timeout(Duration::from_millis(100), self.iopub.read()).await
             });
-            heard.is_ok()
+            messages.is_ok()
         });
     }
 
@@ -259,7 +259,7 @@ impl Client {
         mut stop: impl FnMut(&str, &Value) -> bool,
     ) -> Vec<(String, Value)> {
         self.runtime.block_on(async {
-            let mut heard = Vec::new();
+            let mut messages = Vec::new();
             let read = async {
                 loop {
                     let message = self.iopub.read().await.expect("a broadcast");
@@ -269,15 +269,15 @@ impl Client {
                     let kind = message.header.msg_type.clone();
                     let content = serde_json::to_value(&message.content).expect("json");
                     let done = stop(&kind, &content);
-                    heard.push((kind, content));
+                    messages.push((kind, content));
                     if done {
                         return;
                     }
                 }
             };
             let waited = tokio::time::timeout(PATIENCE, read).await;
-            assert!(waited.is_ok(), "no answer in time; heard {heard:#?}");
-            heard
+            assert!(waited.is_ok(), "no answer in time; heard {messages:#?}");
+            messages
         })
     }
 

@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 
 /// The processes that a process has started and that have not ended.
-pub fn children(of: u32) -> Vec<u32> {
+pub fn children(id: u32) -> Vec<u32> {
     let parents = parents();
-    parents.iter().filter(|(_, parent)| **parent == of).map(|(child, _)| *child).collect()
+    parents.iter().filter(|(_, parent)| **parent == id).map(|(child, _)| *child).collect()
 }
 
 /// A process and its descendants.
-pub fn family(of: u32) -> Vec<u32> {
+pub fn family(id: u32) -> Vec<u32> {
     let parents = parents();
-    let mut all = vec![of];
+    let mut all = vec![id];
     let mut at = 0;
     while let Some(&one) = all.get(at) {
         at += 1;
@@ -28,32 +28,32 @@ fn parents() -> HashMap<u32, u32> {
 }
 
 /// The name of the program that a process runs.
-pub fn name(of: u32) -> Option<String> {
-    status(of, "Name:")
+pub fn name(id: u32) -> Option<String> {
+    status(id, "Name:")
 }
 
 /// `Z` for one that has ended and that its parent has not asked about.
-pub fn state(of: u32) -> Option<char> {
-    status(of, "State:")?.chars().next()
+pub fn state(id: u32) -> Option<char> {
+    status(id, "State:")?.chars().next()
 }
 
 /// Whether a process is there and has not ended.
-pub fn is_alive(of: u32) -> bool {
-    state(of).is_some_and(|state| state != 'Z')
+pub fn is_alive(id: u32) -> bool {
+    state(id).is_some_and(|state| state != 'Z')
 }
 
 /// The number of its threads.
-pub fn threads(of: u32) -> usize {
-    status(of, "Threads:").and_then(|count| count.parse().ok()).unwrap_or(0)
+pub fn threads(id: u32) -> usize {
+    status(id, "Threads:").and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
 /// Resident memory of some processes together, in MiB.
-pub fn memory(of: &[u32]) -> f64 {
-    let resident = |of: &u32| status(*of, "VmRSS:")?.split(' ').next()?.parse::<f64>().ok();
-    of.iter().filter_map(resident).sum::<f64>() / 1024.0
+pub fn memory(ids: &[u32]) -> f64 {
+    let resident = |id: &u32| status(*id, "VmRSS:")?.split(' ').next()?.parse::<f64>().ok();
+    ids.iter().filter_map(resident).sum::<f64>() / 1024.0
 }
 
-fn status(of: u32, name: &str) -> Option<String> {
-    let text = std::fs::read_to_string(format!("/proc/{of}/status")).ok()?;
+fn status(id: u32, name: &str) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     text.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
 }

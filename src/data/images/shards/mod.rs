@@ -155,10 +155,10 @@ fn check_labels<'a>(
     mut samples: impl Iterator<Item = &'a (ImageLocation, u32)>,
 ) -> Result<()> {
     let wrong = samples.find(|(_, label)| *label as usize >= classes);
-    let Some((place, label)) = wrong else { return Ok(()) };
+    let Some((location, label)) = wrong else { return Ok(()) };
     let (label, last) = (format_count(label), format_count(classes - 1));
     let what = format!("the label is {label}, but classes are numbered from 0 to {last}");
-    Err(place.corrupt(what).fix(format!(
+    Err(location.corrupt(what).fix(format!(
         "correct the label, or name all classes in {NAMES} beside the shards; without it the \
          training part has an example of the last class"
     )))

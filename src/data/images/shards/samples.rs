@@ -55,16 +55,24 @@ pub(super) fn list_shard(path: &Path) -> Result<Shard> {
         });
         match role {
             Role::Archive => {
-                return Err(wrong(path, &found.name, "an archive inside the archive")
+                return Err(member_error(path, &found.name, "an archive inside the archive")
                     .fix("name the inner archives as shards of their own"));
             }
-            Role::Image if parts.image.is_some() => return Err(twice(path, key, "image")),
+            Role::Image if parts.image.is_some() => {
+                return Err(duplicate_member_error(path, key, "image"));
+            }
             Role::Image if found.length > MAX_IMAGE_BYTES as u64 => {
                 let most = format_count(MAX_IMAGE_BYTES);
-                return Err(wrong(path, &found.name, &format!("a file of more than {most} bytes")));
+                return Err(member_error(
+                    path,
+                    &found.name,
+                    &format!("a file of more than {most} bytes"),
+                ));
             }
             Role::Image => parts.image = Some(found),
-            Role::Label if parts.label.is_some() => return Err(twice(path, key, "label")),
+            Role::Label if parts.label.is_some() => {
+                return Err(duplicate_member_error(path, key, "label"));
+            }
             Role::Label => parts.label = Some(label(path, &found.name, content)?),
         }
         Ok(())
@@ -84,9 +92,9 @@ pub(super) fn list_shard(path: &Path) -> Result<Shard> {
                 ));
             }
             PartialSample { image: Some(_), .. } => {
-                return Err(lacks(path, &key, "an image", "label", ".cls"));
+                return Err(missing_member_error(path, &key, "an image", "label", ".cls"));
             }
-            _ => return Err(lacks(path, &key, "a label", "image", ".jpg")),
+            _ => return Err(missing_member_error(path, &key, "a label", "image", ".jpg")),
         }
     }
     Ok(Shard { samples: complete, skipped })
@@ -124,22 +132,28 @@ fn label(path: &Path, name: &str, content: &mut dyn Read) -> Result<u32> {
     let known = label.filter(|label| label < CLASSES.end() && bytes.len() as u64 <= LONGEST);
     known.map(|label| label as u32).ok_or_else(|| {
         let shown: String = number.chars().take(20).collect();
-        wrong(path, name, &format!("no class number: it holds `{}`", shown.escape_debug()))
+        member_error(path, name, &format!("no class number: it holds `{}`", shown.escape_debug()))
             .fix("a label is a whole number from 0 to 65,535 in decimal digits")
     })
 }
 
-fn wrong(path: &Path, name: &str, what: &str) -> Error {
+fn member_error(path: &Path, name: &str, what: &str) -> Error {
     corrupt(path, format!("the member `{name}` is {what}"))
 }
 
-fn twice(path: &Path, key: &str, what: &str) -> Error {
+fn duplicate_member_error(path: &Path, key: &str, what: &str) -> Error {
     corrupt(path, format!("the key `{key}` has two {what}s"))
         .fix("each key names one image and one label: name them differently")
 }
 
-fn lacks(path: &Path, key: &str, has: &str, lacks: &str, ending: &str) -> Error {
-    corrupt(path, format!("the key `{key}` has {has} and no {lacks}")).fix(format!(
+fn missing_member_error(
+    path: &Path,
+    key: &str,
+    present: &str,
+    missing: &str,
+    ending: &str,
+) -> Error {
+    corrupt(path, format!("the key `{key}` has {present} and no {missing}")).fix(format!(
         "each image KEY.jpg, .png or .webp has its class number in KEY.cls: add the member \
              `{key}{ending}`, or remove the other"
     ))

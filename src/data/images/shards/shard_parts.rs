@@ -34,7 +34,7 @@ impl ShardParts {
     /// `MissingData` if there are none; `CorruptData` for packed ones, and for names that leave
     /// open which shards are the test part.
     pub(super) fn find(path: &Path) -> Result<Self> {
-        let words = |shards: &[PathBuf]| pluralise(shards.len(), "shard");
+        let count_text = |shards: &[PathBuf]| pluralise(shards.len(), "shard");
         if path.is_file() {
             is_shard_name(path)?;
             let (train, test) = (vec![path.to_owned()], Vec::new());
@@ -49,11 +49,17 @@ impl ShardParts {
         if layout.train == path {
             return by_name(path, shards_in(path)?);
         }
-        let (train, test) = (some_in(&layout.train)?, layout.test.as_deref().map(some_in));
+        let (train, test) =
+            (nonempty_shards_in(&layout.train)?, layout.test.as_deref().map(nonempty_shards_in));
         let test = test.transpose()?.unwrap_or_default();
-        let mut found = format!("{} in {}", words(&train), layout.description);
+        let mut found = format!("{} in {}", count_text(&train), layout.description);
         if !test.is_empty() {
-            found = format!("{} and {} in {}", words(&train), words(&test), layout.description);
+            found = format!(
+                "{} and {} in {}",
+                count_text(&train),
+                count_text(&test),
+                layout.description
+            );
         }
         Ok(Self { train, test, description: found, remark: layout.remark.to_owned() })
     }
@@ -61,10 +67,10 @@ impl ShardParts {
 
 /// Assigns the shards in one folder to the parts, by their names.
 fn by_name(folder: &Path, shards: Vec<PathBuf>) -> Result<ShardParts> {
-    let named = |words: &[&str]| -> Vec<PathBuf> {
+    let named = |part_names: &[&str]| -> Vec<PathBuf> {
         let has = |path: &&PathBuf| {
             let name = path.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
-            name.split(|c: char| !c.is_alphabetic()).any(|word| words.contains(&word))
+            name.split(|c: char| !c.is_alphabetic()).any(|word| part_names.contains(&word))
         };
         shards.iter().filter(has).cloned().collect()
     };
@@ -75,8 +81,8 @@ fn by_name(folder: &Path, shards: Vec<PathBuf>) -> Result<ShardParts> {
     }
     let train = named(&["train", "training"]);
     let parts = [&train, &test, &val];
-    let of = |shard: &&PathBuf| parts.iter().filter(|part| part.contains(shard)).count();
-    if train.is_empty() || shards.iter().any(|shard| of(&shard) != 1) {
+    let count_parts = |shard: &&PathBuf| parts.iter().filter(|part| part.contains(shard)).count();
+    if train.is_empty() || shards.iter().any(|shard| count_parts(&shard) != 1) {
         let what = "the names of the shards do not tell which of them are for training";
         return Err(corrupt(folder, what).fix(
             "where a name contains `test` or `val`, all others contain `train`; or put the shards \
@@ -97,7 +103,7 @@ fn by_name(folder: &Path, shards: Vec<PathBuf>) -> Result<ShardParts> {
 }
 
 /// Returns the shards in a folder, at least one.
-fn some_in(folder: &Path) -> Result<Vec<PathBuf>> {
+fn nonempty_shards_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let shards = shards_in(folder)?;
     if shards.is_empty() {
         let what = format!("{} has no tar shards", folder.display());

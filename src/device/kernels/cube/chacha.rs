@@ -68,8 +68,8 @@ pub(super) fn initial_state(seed: &Seed, offset: u32) -> Array<u32> {
 }
 
 #[cube]
-fn rotate_left(x: u32, #[comptime] by: u32) -> u32 {
-    (x << by) | (x >> comptime!(32 - by))
+fn rotate_left(x: u32, #[comptime] bits: u32) -> u32 {
+    (x << bits) | (x >> comptime!(32 - bits))
 }
 
 /// Computes the ChaCha quarter round.

@@ -49,11 +49,11 @@ fn cube_shape() -> CubeDim {
     CubeDim::new_1d(CUBE_UNITS as u32)
 }
 
-/// Allocates an uninitialised tensor on the device of `like`. Its buffer has exactly as many
+/// Allocates an uninitialised tensor on the device of `template`. Its buffer has exactly as many
 /// elements as the tensor. Those of other tensors may have more, because CUDA pads rows, so a
 /// kernel must not take the length of an input for a number of elements.
-fn alloc(like: &CubeTensor, shape: impl Into<Shape>, dtype: DType) -> CubeTensor {
-    let (client, device) = (like.client.clone(), like.device.clone());
+fn alloc(template: &CubeTensor, shape: impl Into<Shape>, dtype: DType) -> CubeTensor {
+    let (client, device) = (template.client.clone(), template.device.clone());
     empty_device_contiguous_dtype(client, device, shape.into(), dtype)
 }
 
@@ -120,8 +120,12 @@ impl DeviceOps for CubeBackend {
         noise::add_noise(into_contiguous(values), Some(into_contiguous(selected)), noise)
     }
 
-    fn random_bits(on: FloatTensor<Self>, noise: NoiseParams, blocks: usize) -> IntTensor<Self> {
-        noise::random_bits(&on, noise, blocks)
+    fn random_bits(
+        tensor: FloatTensor<Self>,
+        noise: NoiseParams,
+        blocks: usize,
+    ) -> IntTensor<Self> {
+        noise::random_bits(&tensor, noise, blocks)
     }
 
     fn normals(bits: IntTensor<Self>, noise: NoiseParams) -> FloatTensor<Self> {

@@ -101,20 +101,20 @@ fn half_block(
     while in_tail != 0 {
         let mut low = 0u32;
         let mut high = 0u32;
-        let mut this = 0u32;
+        let mut index = 0u32;
         #[unroll]
         for i in 0..HALF {
-            let here = (in_tail >> i as u32) & 1 == 1;
-            low = select(here, radii[2 * i], low);
-            high = select(here, radii[2 * i + 1], high);
-            this = select(here, i as u32, this);
+            let is_set = (in_tail >> i as u32) & 1 == 1;
+            low = select(is_set, radii[2 * i], low);
+            high = select(is_set, radii[2 * i + 1], high);
+            index = select(is_set, i as u32, index);
         }
-        let lane = half as u32 * HALF as u32 + this;
+        let lane = half as u32 * HALF as u32 + index;
         let state = chacha::initial_state(tail_seed, u32::cast_from(block) * LANES as u32 + lane);
         let ratio = tail_ratio(low, high, &chacha::block(&state, DOUBLE_ROUNDS));
         out[at + lane as usize] *= ratio;
         out[at + LANES + lane as usize] *= ratio;
-        in_tail ^= 1u32 << this;
+        in_tail ^= 1u32 << index;
     }
 }
 
@@ -136,10 +136,10 @@ fn write_bits(out: &mut [u32], seed: &Seed) {
 fn transform(bits: &[u32], out: &mut [f32], tail_seed: &Seed) {
     if ABSOLUTE_POS * NORMALS_PER_BLOCK < out.len() {
         let from = ABSOLUTE_POS * (CHACHA_BLOCKS * BLOCK_LEN);
-        let angles = words(bits, from + 2 * BLOCK_LEN);
+        let angles = read_block(bits, from + 2 * BLOCK_LEN);
         #[unroll]
         for half in 0..2usize {
-            let radii = words(bits, from + half * BLOCK_LEN);
+            let radii = read_block(bits, from + half * BLOCK_LEN);
             half_block(
                 &radii,
                 &angles,
@@ -155,13 +155,13 @@ fn transform(bits: &[u32], out: &mut [f32], tail_seed: &Seed) {
 
 /// Returns 16 integers from `from` on.
 #[cube]
-fn words(bits: &[u32], from: usize) -> Array<u32> {
-    let mut words = Array::<u32>::new(BLOCK_LEN);
+fn read_block(bits: &[u32], from: usize) -> Array<u32> {
+    let mut block = Array::<u32>::new(BLOCK_LEN);
     #[unroll]
     for i in 0..BLOCK_LEN {
-        words[i] = bits[from + i];
+        block[i] = bits[from + i];
     }
-    words
+    block
 }
 
 /// Returns the ChaCha state at the first chunk of this noise.
@@ -207,9 +207,9 @@ pub(super) fn add_noise(
     out
 }
 
-/// See [`random_bits`](super::super::random_bits). `on` determines the device.
-pub(super) fn random_bits(on: &CubeTensor, noise: NoiseParams, blocks: usize) -> CubeTensor {
-    let out = alloc(on, [blocks * CHACHA_BLOCKS * BLOCK_LEN], DType::I32);
+/// See [`random_bits`](super::super::random_bits). `tensor` determines the device.
+pub(super) fn random_bits(tensor: &CubeTensor, noise: NoiseParams, blocks: usize) -> CubeTensor {
+    let out = alloc(tensor, [blocks * CHACHA_BLOCKS * BLOCK_LEN], DType::I32);
     let cubes = (blocks * CHACHA_BLOCKS).div_ceil(CUBE_UNITS);
     write_bits::launch(
         &out.client,

@@ -213,7 +213,7 @@ fn folder_and_models() -> (tempfile::TempDir, data::Dataset, [Model; 2]) {
 fn a_file_that_breaks_contributes_nothing_and_moves_no_bit_of_the_others() {
     let (root, data, models) = folder_and_models();
     let (first, last) = (root.path().join("train/a/0.png"), root.path().join("train/c/7.png"));
-    let of = |ids: std::ops::Range<u32>, copies: usize| {
+    let batch_of = |ids: std::ops::Range<u32>, copies: usize| {
         let augment = Augment::new().copies(copies).flip().crop(1);
         let augmented = (copies > 1).then_some(StepAugmentation { augment, seed: [3, 4] });
         let source = BatchSource::new(data.train(), ids.collect(), augmented).unwrap();
@@ -221,15 +221,15 @@ fn a_file_that_breaks_contributes_nothing_and_moves_no_bit_of_the_others() {
     };
     for (model, copies) in models.iter().zip([1, 2]).chain(models.iter().zip([2, 1])) {
         for (name, on_host, executor) in executors(1) {
-            let whole = of(0..24, copies);
+            let whole = batch_of(0..24, copies);
             let sums = |batch: &Batch| both_sums(&*executor, model, batch).unwrap();
             let all = sums(&whole);
             assert!(whole.excluded_examples().is_empty() && whole.read_error().is_none());
-            let without = sums(&of(1..23, copies));
+            let without = sums(&batch_of(1..23, copies));
             // One is gone, and one has another content.
             std::fs::remove_file(&first).unwrap();
             write(&last, 99);
-            let broken = of(0..24, copies);
+            let broken = batch_of(0..24, copies);
             let found = sums(&broken);
             assert_eq!(broken.excluded_examples(), [0, 23].into());
             assert!(broken.read_error().is_some() && broken != whole, "{name}");
@@ -250,7 +250,7 @@ fn a_file_that_breaks_contributes_nothing_and_moves_no_bit_of_the_others() {
             // Nothing is kept of it: the next sum over sound files is right.
             write(&first, 10);
             write(&last, 187);
-            assert_eq!(flat(&sums(&of(0..24, copies))[0].sum), flat(&all[0].sum), "{name}");
+            assert_eq!(flat(&sums(&batch_of(0..24, copies))[0].sum), flat(&all[0].sum), "{name}");
         }
     }
 }

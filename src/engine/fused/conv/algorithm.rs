@@ -31,11 +31,11 @@ impl Method {
     }
 
     /// Convolves images into `out`, `[images, positions, outputs]`.
-    fn convolve(&self, of: Convolution) {
+    fn convolve(&self, convolution: Convolution) {
         match self {
-            Self::Filtering(plan) => plan.convolve(of),
-            Self::Direct(plan) => plan.convolve(of),
-            Self::Patches(plan) => plan.convolve(of),
+            Self::Filtering(plan) => plan.convolve(convolution),
+            Self::Direct(plan) => plan.convolve(convolution),
+            Self::Patches(plan) => plan.convolve(convolution),
         }
     }
 }
@@ -75,8 +75,9 @@ impl ConvAlgorithm {
                 (Method::Filtering(forward), Some(Method::Filtering(gradient)))
             }
             (None, of_gradient) => {
-                let gradient =
-                    of_gradient.map(|of| Method::products(Im2colConv::new(of, 1, inputs), &direct));
+                let gradient = of_gradient.map(|geometry| {
+                    Method::products(Im2colConv::new(geometry, 1, inputs), &direct)
+                });
                 (Method::products(patches.clone(), &direct), gradient)
             }
         };
@@ -160,12 +161,12 @@ impl ConvAlgorithm {
     /// for the weight gradient of this many images at a time, where the usual algorithm takes
     /// `usual` for each.
     pub(super) fn multiplications(&self, usual: usize, images: usize) -> [usize; 3] {
-        let of = |method: &Method| match method {
+        let cost = |method: &Method| match method {
             Method::Filtering(plan) => plan.multiplications(),
             _ => usual,
         };
         let (forward, gradient) = match &self.gradient {
-            InputGradient::TransposedConv { method, .. } => (of(&self.forward), of(method)),
+            InputGradient::TransposedConv { method, .. } => (cost(&self.forward), cost(method)),
             InputGradient::Col2im { .. } => (usual, usual),
         };
         let weights = if self.weight_gradient_kernel(images).is_some() { forward } else { usual };
@@ -175,8 +176,8 @@ impl ConvAlgorithm {
 
 impl InputGradient {
     /// Takes the weights of the convolution, in the order of its method.
-    fn load(&mut self, of: &Im2colConv, weights: &[f32]) {
-        let (inputs, outputs) = (of.geometry().group_channels, of.group_out_channels());
+    fn load(&mut self, patches: &Im2colConv, weights: &[f32]) {
+        let (inputs, outputs) = (patches.geometry().group_channels, patches.group_out_channels());
         match self {
             Self::TransposedConv { method: Method::Filtering(plan), rotated } => {
                 plan.rotate_filter(weights, rotated);
@@ -189,10 +190,10 @@ impl InputGradient {
             }
             Self::Col2im { transposed } => {
                 transposed.resize(weights.len(), 0.0);
-                let group = of.patch_len() * outputs;
+                let group = patches.patch_len() * outputs;
                 let groups = weights.chunks_exact(group).zip(transposed.chunks_exact_mut(group));
                 groups.for_each(|(from, to)| {
-                    transpose(from, of.patch_len(), to, |to, from| *to = from);
+                    transpose(from, patches.patch_len(), to, |to, from| *to = from);
                 });
             }
         }
@@ -207,10 +208,10 @@ pub(super) enum WeightGradientKernel<'a> {
 
 impl WeightGradientKernel<'_> {
     /// Computes the weight gradient, `[patch] x [outputs]`, summed over images.
-    pub(super) fn compute(&self, of: Convolution) {
+    pub(super) fn compute(&self, convolution: Convolution) {
         match self {
-            Self::ByWinograd(plan) => plan.weight_gradient(of),
-            Self::ByDirectConv(plan) => plan.weight_gradient(of),
+            Self::ByWinograd(plan) => plan.weight_gradient(convolution),
+            Self::ByDirectConv(plan) => plan.weight_gradient(convolution),
         }
     }
 }
@@ -218,18 +219,18 @@ impl WeightGradientKernel<'_> {
 /// Returns the geometry of the convolution of the output gradient that is the input gradient: only
 /// for stride 1 without groups, and where no padding is wider than the kernel reaches.
 fn gradient_geometry(patches: &Im2colConv) -> Option<Im2col> {
-    let of = *patches.geometry();
-    let reach = [0, 1].map(|i| of.dilation[i] * (of.kernel[i] - 1));
+    let geometry = *patches.geometry();
+    let reach = [0, 1].map(|i| geometry.dilation[i] * (geometry.kernel[i] - 1));
     let possible = patches.groups().len() == 1
-        && of.stride == [1, 1]
-        && of.padding.iter().zip(reach).all(|(&padding, reach)| padding <= reach);
+        && geometry.stride == [1, 1]
+        && geometry.padding.iter().zip(reach).all(|(&padding, reach)| padding <= reach);
     possible.then(|| Im2col {
-        size: of.output,
+        size: geometry.output,
         channels: patches.out_channels(),
-        padding: [reach[0] - of.padding[0], reach[1] - of.padding[1]],
-        output: of.size,
+        padding: [reach[0] - geometry.padding[0], reach[1] - geometry.padding[1]],
+        output: geometry.size,
         first_channel: 0,
         group_channels: patches.out_channels(),
-        ..of
+        ..geometry
     })
 }

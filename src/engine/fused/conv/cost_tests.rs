@@ -77,11 +77,16 @@ fn compare(layers: &mut [Conv; 2], input_gradient: bool) -> [f64; 2] {
 }
 
 /// Prints the times, and adds the layer to `wrong` if its choice costs more than the tolerance.
-fn report(wrong: &mut Vec<String>, name: String, [own, other]: [f64; 2], is_own: bool) {
-    let chosen = if is_own { own } else { other };
+fn report(
+    wrong: &mut Vec<String>,
+    name: String,
+    [chosen_cost, other_cost]: [f64; 2],
+    is_own: bool,
+) {
+    let chosen = if is_own { chosen_cost } else { other_cost };
     let choice = if is_own { "the former" } else { "the latter" };
-    println!("{name}: {own:.2}, {other:.2}, {choice}");
-    if chosen > TOLERANCE * own.min(other) {
+    println!("{name}: {chosen_cost:.2}, {other_cost:.2}, {choice}");
+    if chosen > TOLERANCE * chosen_cost.min(other_cost) {
         wrong.push(name);
     }
 }

@@ -19,12 +19,12 @@ pub(super) struct Im2colConv {
 impl Im2colConv {
     pub(super) fn new(geometry: Im2col, groups: usize, out: usize) -> Self {
         let channels = geometry.channels / groups;
-        let of = |group| Im2col {
+        let group_geometry = |group| Im2col {
             first_channel: group * channels,
             group_channels: channels,
             ..geometry
         };
-        Self { groups: (0..groups).map(of).collect(), out }
+        Self { groups: (0..groups).map(group_geometry).collect(), out }
     }
 
     /// Returns one geometry for each group.
@@ -120,8 +120,8 @@ impl Im2colConv {
 
     /// Convolves images into `out`, `[images, positions, outputs]`, with weights, per group
     /// `[patch] x [outputs]`.
-    pub(super) fn convolve(&self, of: Convolution) {
-        let Convolution { images, with: weight, out, store, scratch } = of;
+    pub(super) fn convolve(&self, convolution: Convolution) {
+        let Convolution { images, with: weight, out, store, scratch } = convolution;
         let block = self.images_per_block();
         let images = images.chunks(block * self.image_len());
         for (images, out) in images.zip(out.chunks_mut(block * self.output_len())) {

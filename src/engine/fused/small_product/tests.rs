@@ -32,9 +32,9 @@ fn assert_is_the_sum_over_terms<S: Simd>(simd: S, rows: usize, width: usize, sto
     multiply(simd, size, a, b, (&mut found, width + 3, store));
     for (at, (found, before)) in found.into_iter().zip(before).enumerate() {
         let (r, column) = (at / (width + 3), at % (width + 3));
-        let place = format!("row {r} of {rows}, column {column} of {width}");
+        let position = format!("row {r} of {rows}, column {column} of {width}");
         if r >= rows || column >= width {
-            assert_eq!(found, before, "written outside of the product: {place}");
+            assert_eq!(found, before, "written outside of the product: {position}");
             continue;
         }
         let kept = if matches!(store, WriteMode::Accumulate) { f64::from(before) } else { 0.0 };
@@ -43,7 +43,7 @@ fn assert_is_the_sum_over_terms<S: Simd>(simd: S, rows: usize, width: usize, sto
             f64::from(a) * f64::from(right[k * (width + 1) + column])
         });
         let wanted = terms.sum::<f64>() + kept;
-        assert!((f64::from(found) - wanted).abs() < 1e-5, "{found} for {wanted}: {place}");
+        assert!((f64::from(found) - wanted).abs() < 1e-5, "{found} for {wanted}: {position}");
     }
 }
 

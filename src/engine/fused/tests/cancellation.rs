@@ -162,10 +162,10 @@ fn norms_of_standardised_weights_are_right_at_the_limits_of_f32() {
     for scale in [1e-30f32, 1e-24, 1e-20, 1e-16, 1.0, 1e16, 1e21, 1e25] {
         let features: Vec<f32> = (0..576).map(|_| scale * unit(&mut rng)).collect();
         let one = Batch::new(features, &[4, 12, 12], vec![1]).unwrap();
-        let of = |executor: &dyn Executor| {
+        let norms_by = |executor: &dyn Executor| {
             executor.weighted_sum(&network, &one, &ClipRule::unclipped(), None).unwrap()
         };
-        let (found, expected) = (of(&FusedExecutor::default()), of(&ReferenceExecutor));
+        let (found, expected) = (norms_by(&FusedExecutor::default()), norms_by(&ReferenceExecutor));
         let (found_norm, right) = (found.norms[0], expected.norms[0]);
         assert!((found_norm - right).abs() <= 2e-4 * right, "{scale:e}: {found_norm:e}, {right:e}");
         let sum = found.sum.l2_norm();

@@ -54,16 +54,17 @@ fn deferred_sums_agree_with_the_reference() {
 fn an_excluded_example_leaves_nothing_in_deferred_sums() {
     let network = network(&[16, 4, 4], &large_layers(), 3);
     let full = batch(&network, 9, 1, false);
-    let of = |features: Vec<f32>, labels: &[u32]| {
+    let sum_for = |features: Vec<f32>, labels: &[u32]| {
         let batch = Batch::new(features, network.input_shape(), labels.to_vec()).unwrap();
         let executor = FusedExecutor::default().with_chunk_size(2);
         executor.clipped_sum(&network, &batch, &ClipRule::flat(1.0)).unwrap()
     };
     let features = |i: usize| full.features(i).to_vec();
-    let eight = of((0..8).flat_map(features).collect(), &full.labels()[..8]);
+    let eight = sum_for((0..8).flat_map(features).collect(), &full.labels()[..8]);
     // Its outputs overflow; its features are finite.
     let overflowing = features(8).iter().map(|x| 3e38 * x).collect();
-    let nine = of((0..8).map(features).chain([overflowing]).flatten().collect(), full.labels());
+    let nine =
+        sum_for((0..8).map(features).chain([overflowing]).flatten().collect(), full.labels());
     assert!(nine.norms[8].is_nan() && nine.norms[7].is_finite(), "{:?}", nine.norms);
     assert_eq!(nine.sum, eight.sum);
 }
@@ -85,9 +86,9 @@ fn a_profile_has_the_layers_in_order_and_leaves_the_sum_as_it_is() {
     assert_eq!(both, each[0] + each[1]);
     let layers = &profile.layers;
     assert_eq!(executor.clipped_sum(&network, &batch, &rule).unwrap().sum, before);
-    let of = |i: usize| (layers[i].path.as_str(), layers[i].multiplications);
-    assert_eq!(of(0), ("0", 16 * 9 * 16 * 256));
-    assert_eq!(of(1), ("2", 16 * 9 * 256 * 256));
+    let cost = |i: usize| (layers[i].path.as_str(), layers[i].multiplications);
+    assert_eq!(cost(0), ("0", 16 * 9 * 16 * 256));
+    assert_eq!(cost(1), ("2", 16 * 9 * 256 * 256));
     let threads = crate::nn::worker_pool::worker_count() as u32;
     assert!(!both.is_zero() && both <= threads * profile.elapsed, "{profile:?}");
     let last = layers.last().unwrap();

@@ -59,8 +59,8 @@ impl Winograd {
     pub(super) fn new_if_faster(im2col: &Im2col, out: usize) -> Option<Self> {
         let plan = Self::new_if_supported(im2col, out)?;
         // Per tile: 4 outputs of 9 products each.
-        let (direct, own) = (36 * plan.input * out, POINTS * plan.input * out);
-        (own + transform_cost() * (plan.input + out) < direct).then_some(plan)
+        let (direct, transformed) = (36 * plan.input * out, POINTS * plan.input * out);
+        (transformed + transform_cost() * (plan.input + out) < direct).then_some(plan)
     }
 
     /// Creates the convolution if this algorithm can compute it, whether faster or not.
@@ -127,13 +127,13 @@ impl Winograd {
     }
 
     /// Convolves images with a transformed kernel into `out`, `[images, positions, outputs]`.
-    pub(super) fn convolve(&self, of: Convolution) {
-        dispatch(WinogradForward(self, of));
+    pub(super) fn convolve(&self, convolution: Convolution) {
+        dispatch(WinogradForward(self, convolution));
     }
 
     /// Computes the gradient of the kernel, `[3, 3, input, outputs]`, summed over images.
-    pub(super) fn weight_gradient(&self, of: Convolution) {
-        dispatch(WinogradWeightGradient(self, of));
+    pub(super) fn weight_gradient(&self, convolution: Convolution) {
+        dispatch(WinogradWeightGradient(self, convolution));
     }
 }
 

@@ -116,9 +116,9 @@ impl ChunkPass for BatchJob<'_> {
         let factors = groups.iter().enumerate().map(|(group, norms)| {
             self.groups.clip_function(group).factors(norms.clone()).mask_fill(excluded.clone(), 0.0)
         });
-        let (factors, of) = (factors.collect::<Vec<_>>(), self.groups.group_indices());
+        let (factors, group_of_tensor) = (factors.collect::<Vec<_>>(), self.groups.group_indices());
         let sum = site_gradients.into_iter().map(|(entry, site_gradient)| {
-            let factors = &factors[of[entry]];
+            let factors = &factors[group_of_tensor[entry]];
             (entry, site_gradient.sum_device(factors, &self.norm_weights[entry]))
         });
         let included =

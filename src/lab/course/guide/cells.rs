@@ -51,8 +51,8 @@ macro_rules! cells {
 }
 
 fn find(name: &str) -> Result<Scaffold> {
-    let asked = name.trim().to_lowercase().replace([' ', '_'], "-");
-    let found = CELLS.iter().find(|cell| cell.name == asked);
+    let normalised = name.trim().to_lowercase().replace([' ', '_'], "-");
+    let found = CELLS.iter().find(|cell| cell.name == normalised);
     found.map(|cell| Scaffold { code: cell.code }).ok_or_else(|| {
         let names: Vec<&str> = CELLS.iter().map(|cell| cell.name).collect();
         Error::new(ErrorKind::Setting, format!("scaffold {name:?}"), "unknown cell")

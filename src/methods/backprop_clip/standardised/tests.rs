@@ -68,12 +68,12 @@ fn the_noise_has_the_covariance_of_the_map_from_standardised_weights() -> Result
         // The weights of channel 1 and its gain, and the derivatives of its standardised weight.
         let mut theta: Vec<f64> = values[0][4..].iter().map(|&v| f64::from(v)).collect();
         theta.push(f64::from(values[2][1]));
-        let of = |theta: &[f64]| standardise(guard, &theta[..4], theta[4]);
+        let standardised = |theta: &[f64]| standardise(guard, &theta[..4], theta[4]);
         let derivative = |i: usize| {
-            let moved = |by: f64| {
+            let moved = |offset: f64| {
                 let mut theta = theta.clone();
-                theta[i] += by;
-                of(&theta)
+                theta[i] += offset;
+                standardised(&theta)
             };
             let pairs = moved(1e-5).into_iter().zip(moved(-1e-5));
             pairs.map(|(a, b)| (a - b) / 2e-5).collect::<Vec<f64>>()
@@ -89,16 +89,17 @@ fn the_noise_has_the_covariance_of_the_map_from_standardised_weights() -> Result
         for _ in 0..RELEASES {
             let Release { gradient, noise_std, .. } =
                 mechanism.release(&network, &batch(0), None)?;
-            let own = gradient.entries[0].values.iter().chain(&gradient.entries[2].values);
-            all.push(own.map(|&v| f64::from(v)).collect::<Vec<f64>>());
+            let weights_and_gain =
+                gradient.entries[0].values.iter().chain(&gradient.entries[2].values);
+            all.push(weights_and_gain.map(|&v| f64::from(v)).collect::<Vec<f64>>());
             stds = noise_std;
         }
         // The largest distance, in standard errors, of the sample's covariance.
         let score = |want: &dyn Fn(usize, usize) -> f64| {
-            let place = [4, 5, 6, 7, 9];
+            let indices = [4, 5, 6, 7, 9];
             let each = (0..25).map(|at| (at / 5, at % 5)).map(|(i, j)| {
-                let found =
-                    all.iter().map(|v| v[place[i]] * v[place[j]]).sum::<f64>() / RELEASES as f64;
+                let found = all.iter().map(|v| v[indices[i]] * v[indices[j]]).sum::<f64>()
+                    / RELEASES as f64;
                 let variance = want(i, i) * want(j, j) + want(i, j).powi(2);
                 (found - want(i, j)).abs() / (variance / RELEASES as f64).sqrt().max(1e-12)
             });
@@ -114,10 +115,13 @@ fn the_noise_has_the_covariance_of_the_map_from_standardised_weights() -> Result
         // What the release says of its noise is the root mean square over each tensor.
         assert_eq!(stds.len(), 5);
         assert!((stds[1] / std - 1.0).abs() < 1e-12, "the bias has the noise of the layer");
-        for (said, of) in [(stds[0], 0..8), (stds[2], 8..10)] {
-            let squares = all.iter().flat_map(|v| &v[of.clone()]).map(|v| v * v);
-            let found = squares.sum::<f64>() / (RELEASES * of.len()) as f64;
-            assert!((found / said.powi(2) - 1.0).abs() < 0.07, "{guard:?}: {found} {said}");
+        for (stated_std, range) in [(stds[0], 0..8), (stds[2], 8..10)] {
+            let squares = all.iter().flat_map(|v| &v[range.clone()]).map(|v| v * v);
+            let found = squares.sum::<f64>() / (RELEASES * range.len()) as f64;
+            assert!(
+                (found / stated_std.powi(2) - 1.0).abs() < 0.07,
+                "{guard:?}: {found} {stated_std}"
+            );
         }
     }
     Ok(())
@@ -217,8 +221,8 @@ fn a_wide_resnet_trains_with_frozen_normalisation() -> Result<()> {
     assert_eq!(run.model().network().paths(), model.network().paths());
     let moved = |suffix: &str| {
         let pairs = run.model().network().values().into_iter().zip(model.network().values());
-        let own = pairs.filter(|((parameter, _), _)| parameter.path.ends_with(suffix));
-        own.map(|((_, after), (_, before))| after != before).collect::<Vec<_>>()
+        let suffix_pairs = pairs.filter(|((parameter, _), _)| parameter.path.ends_with(suffix));
+        suffix_pairs.map(|((_, after), (_, before))| after != before).collect::<Vec<_>>()
     };
     assert!(moved("weight").into_iter().chain(moved("gain")).all(|moved| moved));
     assert!(!moved("gamma").contains(&true));

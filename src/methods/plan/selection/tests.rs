@@ -41,8 +41,8 @@ fn candidates_must_cost_the_same() {
         (method().delta(Delta(1e-6)), "guarantees"),
         (method().seed(1), "seeds"),
     ] {
-        let said = refused(vec![plan(method()), plan(other)]);
-        assert!(said.contains(words), "{words}: {said}");
+        let text = refused(vec![plan(method()), plan(other)]);
+        assert!(text.contains(words), "{words}: {text}");
     }
     let smaller = method().plan(&data::glyphs_with(299, 0, 41).unwrap()).unwrap();
     assert!(refused(vec![plan(method()), smaller]).contains("training examples"));

@@ -107,8 +107,8 @@ fn disjoint_batches_hold_every_example_once_per_epoch() -> Result<()> {
         };
         let mut all: Vec<String> = drawn.iter().flat_map(features).collect();
         all.sort_unstable();
-        let everybody = Batch::from_examples(data.train(), &(0..100).collect::<Vec<_>>())?;
-        let mut expected = features(&everybody);
+        let full_batch = Batch::from_examples(data.train(), &(0..100).collect::<Vec<_>>())?;
+        let mut expected = features(&full_batch);
         expected.sort_unstable();
         assert_eq!(all, expected, "epoch {epoch}");
     }
@@ -116,7 +116,7 @@ fn disjoint_batches_hold_every_example_once_per_epoch() -> Result<()> {
 }
 
 #[test]
-fn a_run_on_disjoint_batches_says_its_relation_and_counts_in_the_ledger() -> Result<()> {
+fn a_run_on_disjoint_batches_states_its_relation_and_is_charged() -> Result<()> {
     let data = glyphs_with(100, 20, 1)?;
     let model = models::mlp(&data, &[8]).seed(1).build()?;
     let ledger = Ledger::in_memory();

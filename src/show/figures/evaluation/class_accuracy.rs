@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_class_comes_first_and_classes_without_examples_say_so() {
+    fn the_lowest_class_comes_first_and_classes_without_examples_have_a_note() {
         let mut values = values(4);
         values.classes.push(ClassCount { name: "rare".into(), correct: 0, examples: 0 });
         assert_eq!(values.lowest().unwrap().name, "class 3");

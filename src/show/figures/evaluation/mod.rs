@@ -12,12 +12,13 @@ pub use class_accuracy::{ClassAccuracy, ClassCount, class_accuracy};
 pub use confusion::{ConfusionMatrix, confusion_matrix};
 pub use predictions::{Prediction, Predictions, predictions};
 
-/// Returns the note of a figure that draws at most `most` of `all` classes; empty if it draws all.
-fn left_out(most: usize, all: usize) -> String {
-    if all <= most {
+/// Returns the note of a figure that draws at most `limit` of `total` classes; empty if it draws
+/// all.
+fn left_out(limit: usize, total: usize) -> String {
+    if total <= limit {
         return String::new();
     }
-    format!("The {most} of {all} classes with the lowest accuracy.")
+    format!("The {limit} of {total} classes with the lowest accuracy.")
 }
 
 /// Returns the end of a title that names the data, such as `, MNIST`; empty without a name.

@@ -149,12 +149,12 @@ impl Predictions {
     }
 
     fn title(&self) -> String {
-        let which = match self.order {
+        let extreme = match self.order {
             LossOrder::HighestLoss => "the highest",
             LossOrder::LowestLoss => "the lowest",
         };
         let what = if self.wrong_only { "Wrong predictions" } else { "Predictions" };
-        format!("{what} with {which} loss{}", name_suffix(&self.name))
+        format!("{what} with {extreme} loss{}", name_suffix(&self.name))
     }
 
     /// Returns the figure of the first predictions, and the table in its place if their examples
@@ -253,48 +253,53 @@ fn row_colour(row: &Prediction) -> Rgb {
     if row.is_correct() { palette::MUTED } else { palette::BADGE_INK }
 }
 
-fn picture_figure(shown: &Predictions, head: FigureHeader) -> Result<Figure> {
-    let ids: Vec<u32> = shown.rows.iter().map(|row| row.example as u32).collect();
-    let drawn = load_bitmaps(shown.data.test(), &ids)?;
+fn picture_figure(predictions: &Predictions, head: FigureHeader) -> Result<Figure> {
+    let ids: Vec<u32> = predictions.rows.iter().map(|row| row.example as u32).collect();
+    let drawn = load_bitmaps(predictions.data.test(), &ids)?;
     let tile = |(picture, row): (_, &Prediction)| {
-        let said =
-            format!("{}: {}", shown.class_name(row.predicted), format_probability(row.confidence));
-        let said = if row.is_correct() { said } else { format!("as {said}") };
-        let lines = vec![(shown.class_name(row.truth), palette::INK), (said, row_colour(row))];
+        let label = format!(
+            "{}: {}",
+            predictions.class_name(row.predicted),
+            format_probability(row.confidence)
+        );
+        let label = if row.is_correct() { label } else { format!("as {label}") };
+        let lines =
+            vec![(predictions.class_name(row.truth), palette::INK), (label, row_colour(row))];
         PictureTile { picture, lines }
     };
-    let tiles: Vec<PictureTile> = drawn.into_iter().zip(shown.rows.iter()).map(tile).collect();
+    let tiles: Vec<PictureTile> =
+        drawn.into_iter().zip(predictions.rows.iter()).map(tile).collect();
     let head = head.note("Below each: the truth, then the prediction and its probability.");
     let columns = if tiles.len() > 80 { 12 } else { 8 };
-    Ok(head.figure(&PictureGrid { width: 800.0, columns, tiles }, shown.table()))
+    Ok(head.figure(&PictureGrid { width: 800.0, columns, tiles }, predictions.table()))
 }
 
 fn text_figure(
-    shown: &Predictions,
+    predictions: &Predictions,
     head: FigureHeader,
     what: &'static str,
     text: impl Fn(&Prediction) -> String,
 ) -> Figure {
     let row = |row: &Prediction| {
         vec![
-            (shown.class_name(row.truth), palette::INK),
-            (shown.class_name(row.predicted), row_colour(row)),
+            (predictions.class_name(row.truth), palette::INK),
+            (predictions.class_name(row.predicted), row_colour(row)),
             (format_probability(row.confidence), row_colour(row)),
             (text(row), palette::MUTED),
         ]
     };
-    let rows: Vec<_> = shown.rows.iter().map(row).collect();
+    let rows: Vec<_> = predictions.rows.iter().map(row).collect();
     let [truth, prediction, what] = ["truth", "prediction", what].map(|name| (name, Align::Left));
     let columns = vec![truth, prediction, ("probability", Align::Right), what];
-    head.figure(&TextRows { width: 800.0, columns, rows }, shown.table())
+    head.figure(&TextRows { width: 800.0, columns, rows }, predictions.table())
 }
 
 /// Formats a probability in whole percent; never 100 % or 0 % unless it is 1 or 0.
 fn format_probability(probability: f64) -> String {
     match (100.0 * probability).round() {
-        whole if whole >= 100.0 && probability < 1.0 => "> 99 %".into(),
-        whole if whole <= 0.0 && probability > 0.0 => "< 1 %".into(),
-        whole => format!("{} %", format::fixed(whole, 0)),
+        percent if percent >= 100.0 && probability < 1.0 => "> 99 %".into(),
+        percent if percent <= 0.0 && probability > 0.0 => "< 1 %".into(),
+        percent => format!("{} %", format::fixed(percent, 0)),
     }
 }
 

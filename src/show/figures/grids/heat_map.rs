@@ -1,7 +1,7 @@
 //! A grid of accuracies as a heat map.
 
 use super::stats::{MARK_THRESHOLD, SeedStats, pool_variance, standard_errors_above};
-use super::{GridCell, GridFigure, GridSlices, sorted, two, with_spread};
+use super::{GridCell, GridFigure, GridSlices, sorted, two_decimals, with_spread};
 use crate::Result;
 use crate::show::figure_card::FigureHeader;
 use crate::show::heat_map::{CellMark, HeatMap, HeatMapCell, HeatMapSlices};
@@ -61,8 +61,8 @@ pub fn accuracy_heat_map(grid: &GridFigure) -> Result<Figure> {
 /// As [`accuracy_heat_map`], and kind `Setting` without values or for one that occurs twice.
 pub fn accuracy_heat_maps(grids: &GridSlices) -> Result<Figure> {
     let slices = grids.checked_grids()?;
-    let rates = |of: fn(&GridCell) -> f64| {
-        sorted(slices.iter().flat_map(|(_, grid)| grid.sorted_rates(of)))
+    let rates = |rate: fn(&GridCell) -> f64| {
+        sorted(slices.iter().flat_map(|(_, grid)| grid.sorted_rates(rate)))
     };
     let (prune, drop) = (rates(|cell| cell.pre_prune), rates(|cell| cell.drop));
     let scale =
@@ -182,10 +182,10 @@ fn heat_cell(seeds: &SeedStats, scale: &ShadeScale, sign: CellMark) -> HeatMapCe
     }
     HeatMapCell {
         shade: Some(scale.shade(seeds.mean)),
-        label: two(seeds.mean),
+        label: two_decimals(seeds.mean),
         sublabel: seeds
             .deviation()
-            .map_or(String::new(), |deviation| format!("± {}", two(deviation))),
+            .map_or(String::new(), |deviation| format!("± {}", two_decimals(deviation))),
         mark: sign,
     }
 }

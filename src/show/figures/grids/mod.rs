@@ -144,21 +144,21 @@ impl GridFigure {
     }
 
     /// Returns the rates that occur, sorted.
-    fn sorted_rates(&self, of: fn(&GridCell) -> f64) -> Vec<f64> {
+    fn sorted_rates(&self, rate: fn(&GridCell) -> f64) -> Vec<f64> {
         // Adding zero turns -0 into 0.
-        sorted(self.cells.iter().map(|cell| of(cell) + 0.0))
+        sorted(self.cells.iter().map(|cell| rate(cell) + 0.0))
     }
 }
 
 /// Formats a fraction as percent with two decimals, without the percent sign.
-fn two(share: f64) -> String {
+fn two_decimals(share: f64) -> String {
     format::fixed(100.0 * share, 2)
 }
 
 /// Formats the mean, with the standard deviation over several seeds.
 fn with_spread(seeds: &SeedStats) -> String {
-    let spread = seeds.deviation().map_or(String::new(), |d| format!(" ± {}", two(d)));
-    format!("{}{spread}", two(seeds.mean))
+    let spread = seeds.deviation().map_or(String::new(), |d| format!(" ± {}", two_decimals(d)));
+    format!("{}{spread}", two_decimals(seeds.mean))
 }
 
 /// Formats a rate as percent without trailing zeros: `30 %`.

@@ -71,8 +71,8 @@ pub(super) fn standard_errors_above(
     if cell.count == 0 || base.count == 0 {
         return None;
     }
-    let own = pool_variance([cell, base]).map_or(0.0, |noise| noise.variance);
-    let variance = pool_variance(all)?.variance.max(own);
+    let pooled = pool_variance([cell, base]).map_or(0.0, |noise| noise.variance);
+    let variance = pool_variance(all)?.variance.max(pooled);
     let error = (variance * (1.0 / cell.count as f64 + 1.0 / base.count as f64)).sqrt();
     let difference = cell.mean - base.mean;
     Some(if error > 0.0 {
@@ -137,10 +137,10 @@ mod tests {
             (standard_errors_above(&cell, &base, &[base, cell]).unwrap() - expected).abs() < 1e-9
         );
         // Two cases that agree by luck are not believed: the grid says how seeds vary.
-        let (lucky, other) =
+        let (best, other) =
             (SeedStats::from_values(&[0.5, 0.5]), SeedStats::from_values(&[0.51, 0.51]));
-        assert!(standard_errors_above(&other, &lucky, &[lucky, other, base, cell]).unwrap() < 1.0);
-        assert_eq!(standard_errors_above(&other, &lucky, &[lucky, other]), Some(f64::INFINITY));
+        assert!(standard_errors_above(&other, &best, &[best, other, base, cell]).unwrap() < 1.0);
+        assert_eq!(standard_errors_above(&other, &best, &[best, other]), Some(f64::INFINITY));
         assert_eq!(
             standard_errors_above(
                 &SeedStats::from_values(&[0.5]),

@@ -64,8 +64,8 @@ fn heat_maps_side_by_side_share_rates_and_shades() {
     let rows = spec["data"]["values"].as_array().unwrap();
     assert_eq!(rows.len(), 2 * 24, "the same cells in every map");
     let darkest = |slice: u64| {
-        let of = rows.iter().filter(|row| row["slice"] == slice);
-        of.filter_map(|row| row["ground"].as_str()).map(str::to_owned).min().unwrap()
+        let slice_rows = rows.iter().filter(|row| row["slice"] == slice);
+        slice_rows.filter_map(|row| row["ground"].as_str()).map(str::to_owned).min().unwrap()
     };
     assert!(darkest(1) < darkest(0), "accuracies of 98 % are darker than those of 95 %");
     let mut twice = grids.clone();
@@ -126,7 +126,7 @@ fn figures_of_grids_are_whole_small_and_the_same_each_time() {
 }
 
 #[test]
-fn what_is_no_grid_is_refused() {
+fn invalid_grids_are_refused() {
     let cell = |pre_prune, drop, accuracy| GridCell { pre_prune, drop, accuracy: vec![accuracy] };
     for cells in [
         vec![],

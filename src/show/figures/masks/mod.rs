@@ -41,12 +41,12 @@ fn largest_indices(sizes: &[usize], most: usize) -> Vec<usize> {
     order
 }
 
-/// Returns the note of a figure that shows `shown` of `all` tensors; empty if it shows all.
-fn omission_note(shown: usize, all: usize) -> String {
-    if shown == all {
+/// Returns the note of a figure that shows `shown` of `total` tensors; empty if it shows all.
+fn omission_note(shown: usize, total: usize) -> String {
+    if shown == total {
         return String::new();
     }
-    format!("The {shown} largest of {all} tensors are drawn; the text form lists all.")
+    format!("The {shown} largest of {total} tensors are drawn; the text form lists all.")
 }
 
 /// Returns whether only one coordinate of a larger tensor is kept.

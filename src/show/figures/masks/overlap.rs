@@ -64,16 +64,21 @@ pub fn overlap<N: AsRef<str>, M: Borrow<Mask>>(masks: &[(N, M)]) -> Result<Figur
             let jaccard = a.jaccard(b)?;
             let chance = chance_overlap(1.0 - a.pruning_rate(), 1.0 - b.pruning_rate());
             let fair = chance_overlap_by_tensor(a, b);
-            let sub = if i == j { String::new() } else { format!("chance {}", two(fair)) };
+            let sub = if i == j { String::new() } else { format!("chance {}", two_decimals(fair)) };
             row.push(HeatMapCell {
                 shade: Some(jaccard),
-                label: two(jaccard),
+                label: two_decimals(jaccard),
                 sublabel: sub,
                 ..HeatMapCell::default()
             });
             if i < j {
                 let name = format!("{first} / {second}");
-                pairs = pairs.row([name, three(jaccard), three(chance), three(fair)]);
+                pairs = pairs.row([
+                    name,
+                    three_digits(jaccard),
+                    three_digits(chance),
+                    three_digits(fair),
+                ]);
             }
         }
         cells.push(row);
@@ -116,11 +121,11 @@ fn chance_overlap_by_tensor(a: &Mask, b: &Mask) -> f64 {
     if either > 0.0 { both / either } else { 0.0 }
 }
 
-fn two(value: f64) -> String {
+fn two_decimals(value: f64) -> String {
     format::fixed(value, 2)
 }
 
-fn three(value: f64) -> String {
+fn three_digits(value: f64) -> String {
     format::fixed(value, 3)
 }
 
@@ -142,13 +147,14 @@ fn three(value: f64) -> String {
 pub fn overlap_over_epsilon(points: &[(f64, f64)], chance: f64) -> Chart {
     let mut points: Vec<(f64, f64)> = points.to_vec();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let row =
-        |&(epsilon, overlap): &(f64, f64)| [format::eps(epsilon), three(overlap), three(chance)];
+    let row = |&(epsilon, overlap): &(f64, f64)| {
+        [format::eps(epsilon), three_digits(overlap), three_digits(chance)]
+    };
     let table = Table::new(["epsilon", "overlap", "by chance"]).rows(points.iter().map(row));
     let panel = Panel::new("overlap (Jaccard)")
         .not_covered()
         .series(Series::line("overlap", points).with_markers().colour(0))
-        .reference(chance, format!("by chance {}", two(chance)));
+        .reference(chance, format!("by chance {}", two_decimals(chance)));
     Chart::new("How much of the mask survives the noise")
         .note("Overlap of the noisy mask with the one made without noise.")
         .panel(panel)

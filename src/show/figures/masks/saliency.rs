@@ -52,8 +52,8 @@ impl From<&Mask> for SaliencyInput {
 ///
 /// # Errors
 /// Kind `Model` for a mask without scores: one made in another way, or read from a file.
-pub fn saliency(of: impl Into<SaliencyInput>) -> Result<Figure> {
-    let SaliencyInput { saliency, mask } = of.into();
+pub fn saliency(input: impl Into<SaliencyInput>) -> Result<Figure> {
+    let SaliencyInput { saliency, mask } = input.into();
     let Some(saliency) = saliency else {
         let why = "the mask was not made from scores, or was read from a file";
         return Err(Error::new(ErrorKind::Model, "the saliencies of a mask", why)
@@ -151,15 +151,15 @@ impl<'a> TensorScores<'a> {
         let zeros = values.iter().filter(|&&v| v == 0.0).count();
         let mut on_axis: Vec<f64> = values.iter().copied().filter(|v| is_on_axis(*v)).collect();
         let odd = values.len() - zeros - on_axis.len();
-        let nth = |values: &mut [f64], place: usize| {
-            (!values.is_empty()).then(|| *values.select_nth_unstable_by(place, f64::total_cmp).1)
+        let order_statistic = |values: &mut [f64], index: usize| {
+            (!values.is_empty()).then(|| *values.select_nth_unstable_by(index, f64::total_cmp).1)
         };
         let last = on_axis.len().saturating_sub(1);
-        let low = nth(&mut on_axis, (last as f64 * 0.01) as usize);
-        let ends = low.zip(nth(&mut on_axis, last));
+        let low = order_statistic(&mut on_axis, (last as f64 * 0.01) as usize);
+        let ends = low.zip(order_statistic(&mut on_axis, last));
         let mut finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         let middle = finite.len() / 2;
-        let median = nth(&mut finite, middle).unwrap_or(f64::NAN);
+        let median = order_statistic(&mut finite, middle).unwrap_or(f64::NAN);
         let kept = kept.filter(|kept| kept.kept.len() == values.len());
         Self { scores, name, kept, zeros, off_axis: odd, axis_range: ends, median }
     }
@@ -186,8 +186,8 @@ impl<'a> TensorScores<'a> {
             (self.zeros > 0).then(|| format!("{} exactly zero", self.format_share(self.zeros)));
         let odd = (self.off_axis > 0)
             .then(|| format!("{} off the axis", self.format_share(self.off_axis)));
-        let said: Vec<String> = [kept, zeros, odd].into_iter().flatten().collect();
-        said.join(", ")
+        let parts: Vec<String> = [kept, zeros, odd].into_iter().flatten().collect();
+        parts.join(", ")
     }
 }
 

@@ -38,13 +38,12 @@ const NOT_RECORDED: u8 = LEVELS;
 ///
 /// # Guarantee
 /// The figure reveals what the selection reveals; see [`SelectionLog`].
-pub fn selection_log(touched: &SelectionLog) -> Figure {
-    let names = touched.tensors.iter().map(|t| (t.path.as_str(), t.shape.as_slice()));
-    let named = touched.tensors.iter().zip(tensor_names(names));
+pub fn selection_log(log: &SelectionLog) -> Figure {
+    let names = log.tensors.iter().map(|t| (t.path.as_str(), t.shape.as_slice()));
+    let named = log.tensors.iter().zip(tensor_names(names));
     let tensors: Vec<NamedTensor<'_>> =
         named.filter(|(tensor, _)| is_rectangular(tensor)).collect();
-    let partly =
-        |(t, _): &NamedTensor<'_>| t.mean_by_bin(&touched.recorded).iter().any(|&s| s < 1.0);
+    let partly = |(t, _): &NamedTensor<'_>| t.mean_by_bin(&log.recorded).iter().any(|&s| s < 1.0);
     // Tensors in which nothing is ever dropped are not drawn.
     let mut interesting: Vec<NamedTensor<'_>> =
         tensors.iter().filter(|t| partly(t)).cloned().collect();
@@ -54,19 +53,19 @@ pub fn selection_log(touched: &SelectionLog) -> Figure {
     let sizes: Vec<usize> = interesting.iter().map(|(tensor, _)| tensor.coordinates).collect();
     let shown = largest_indices(&sizes, MAX_PANELS);
     let mut head = FigureHeader::new("Coordinates selected over time")
-        .note(as_sentence(&touched.to_string()))
+        .note(as_sentence(&log.to_string()))
         .note("Across: steps. Down: coordinates of a tensor in row-major order.")
         .note(omission_note(shown.len(), tensors.len()))
         .key(palette::CARD, "never");
-    if touched.recorded.contains(&0) {
+    if log.recorded.contains(&0) {
         head = head.key(palette::GRID, "not recorded");
     }
     for share in [0.1, 0.5, 1.0] {
         head = head.key(level_colour(shade_level(share as f32)), format!("{} %", share * 100.0));
     }
-    let panel = |&i: &usize| draw_panel(&interesting[i], touched, shown.len());
+    let panel = |&i: &usize| draw_panel(&interesting[i], log, shown.len());
     let drawing = Tiles { panels: shown.iter().map(panel).collect(), levels: level_legend() };
-    head.figure(&drawing, table(&tensors, &touched.recorded))
+    head.figure(&drawing, table(&tensors, &log.recorded))
 }
 
 /// Returns the colour and name of each level.
@@ -80,33 +79,29 @@ fn level_legend() -> Vec<(Rgb, String)> {
 }
 
 /// Returns one of `panels` panels.
-fn draw_panel(
-    (tensor, name): &NamedTensor<'_>,
-    touched: &SelectionLog,
-    panels: usize,
-) -> TilePanel {
-    let levels = shade_matrix(tensor, touched, MAX_TILES / panels);
+fn draw_panel((tensor, name): &NamedTensor<'_>, log: &SelectionLog, panels: usize) -> TilePanel {
+    let levels = shade_matrix(tensor, log, MAX_TILES / panels);
     let (times, rows) = (levels.first().map_or(1, Vec::len), levels.len());
-    let part = |count: u64, of: usize, place: &str| {
+    let part = |count: u64, bins: usize, bin: &str| {
         format!(
-            "(floor({place} * {count} / {of}) + 1) + ' to ' + floor(({place} + 1) * {count} / {of})"
+            "(floor({bin} * {count} / {bins}) + 1) + ' to ' + floor(({bin} + 1) * {count} / {bins})"
         )
     };
-    let first = format!("step {}", 1.min(touched.steps));
+    let first = format!("step {}", 1.min(log.steps));
     TilePanel {
         head: PanelHead {
             title: name.clone(),
             size: format!("↓ {} coordinates", format::format_count(tensor.coordinates)),
-            remarks: vec![selection_note(tensor, &touched.recorded)],
+            remarks: vec![selection_note(tensor, &log.recorded)],
         },
         across: grouped_intervals(column_width(panel_width(panels), times), times, 1, 0.0),
         down: grouped_intervals(row_height(rows), rows, 1, 0.0),
         tooltip: vec![
-            ("steps".to_owned(), part(touched.steps, times, "datum.column")),
+            ("steps".to_owned(), part(log.steps, times, "datum.column")),
             ("coordinates".to_owned(), part(tensor.coordinates as u64, rows, "datum.row")),
         ],
         levels,
-        ends: Some([first, format::format_count(touched.steps.max(1))]),
+        ends: Some([first, format::format_count(log.steps.max(1))]),
     }
 }
 
@@ -120,11 +115,7 @@ fn is_rectangular(tensor: &SelectionLogTensor) -> bool {
 }
 
 /// Returns the shades `[bin][time]`; adjacent bins are averaged until they fit into the budget.
-fn shade_matrix(
-    tensor: &SelectionLogTensor,
-    touched: &SelectionLog,
-    budget: usize,
-) -> Vec<Vec<u8>> {
+fn shade_matrix(tensor: &SelectionLogTensor, log: &SelectionLog, budget: usize) -> Vec<Vec<u8>> {
     let (times, places) = (tensor.fractions.len(), tensor.fractions[0].len());
     let mut rows = places;
     while rows > 8 && rows * times > budget {
@@ -134,7 +125,7 @@ fn shade_matrix(
         let part = &tensor.fractions[t][r * places / rows..(r + 1) * places / rows];
         part.iter().sum::<f32>() / part.len().max(1) as f32
     };
-    let was = |t: usize| touched.recorded.get(t).is_some_and(|&steps| steps > 0);
+    let was = |t: usize| log.recorded.get(t).is_some_and(|&steps| steps > 0);
     let shade = |t: usize, r: usize| if was(t) { shade_level(mean(t, r)) } else { NOT_RECORDED };
     (0..rows).map(|r| (0..times).map(|t| shade(t, r)).collect()).collect()
 }

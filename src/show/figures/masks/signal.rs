@@ -26,17 +26,18 @@ use crate::show::{Chart, Coverage, Panel, Series, Table, format};
 /// [`NOT_COVERED`](crate::show::NOT_COVERED) unless the record says that the examples are not
 /// private.
 pub fn signal_and_noise(signal: &SignalNoise) -> Chart {
-    let mean = |of: fn(&SignalPoint) -> f64| {
-        signal.points.iter().map(of).sum::<f64>() / signal.points.len() as f64
+    let mean = |value: fn(&SignalPoint) -> f64| {
+        signal.points.iter().map(value).sum::<f64>() / signal.points.len() as f64
     };
-    let series = |name: &str, colour: usize, of: fn(&SignalPoint) -> f64, summary: f64| {
-        let points = signal.points.iter().map(|p| (p.step as f64 + 1.0, of(p)));
+    let series = |name: &str, colour: usize, value: fn(&SignalPoint) -> f64, summary: f64| {
+        let points = signal.points.iter().map(|p| (p.step as f64 + 1.0, value(p)));
         let points = points.collect::<Vec<_>>();
         let series = Series::line(name, points).colour(colour).markers_only();
         if signal.points.is_empty() { series } else { series.summary(summary) }
     };
-    let norm =
-        |name: &str, colour: usize, of: fn(&SignalPoint) -> f64| series(name, colour, of, mean(of));
+    let norm = |name: &str, colour: usize, value: fn(&SignalPoint) -> f64| {
+        series(name, colour, value, mean(value))
+    };
     let (selected, all) = signal.ratios();
     let norms = Panel::new("L2 norm (logarithmic)")
         .log()

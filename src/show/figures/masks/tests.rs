@@ -55,11 +55,11 @@ fn record(dropping: Dropping, steps: u64) -> SelectionLog {
     let model = model();
     let mask = RandomMask::prune(0.3).seed(1).mask(&model).unwrap();
     let mut selector = CoordinateSelector::new(Some(&mask), Some(dropping), steps, [7; 32]);
-    let mut touched = SelectionLog::new(steps);
+    let mut log = SelectionLog::new(steps);
     for step in 0..steps {
-        touched.record(step, &selector.next_selection(model.network()).unwrap().unwrap());
+        log.record(step, &selector.next_selection(model.network()).unwrap().unwrap());
     }
-    touched
+    log
 }
 
 fn all_figures() -> Vec<(&'static str, Figure)> {
@@ -114,7 +114,7 @@ fn no_text_of_a_figure_lies_on_another_and_every_form_is_there() {
 }
 
 #[test]
-fn what_is_not_covered_says_so_and_nothing_else_does() {
+fn only_figures_that_are_not_covered_are_marked() {
     let says = |figure: &Figure| {
         let in_text = figure.text().contains(NOT_COVERED);
         assert_eq!(in_text, figure.svg().contains(NOT_COVERED), "{}", figure.text());
@@ -136,8 +136,11 @@ fn what_is_not_covered_says_so_and_nothing_else_does() {
     assert!(!says(&saliency(&free_mask).unwrap()) && !says(&kept(&free_mask)));
     assert!(!says(&tiles(&free_mask, None).unwrap()));
     assert!(!says(&overlap(&[("a", &free_mask), ("b", &free_mask)]).unwrap()));
-    let own = Mask::new(free_mask.tensors().to_vec()).unwrap();
-    assert!(!says(&mask(&own)) && mask(&own).text().contains("Costs nothing if it was chosen"));
+    let user_mask = Mask::new(free_mask.tensors().to_vec()).unwrap();
+    assert!(
+        !says(&mask(&user_mask))
+            && mask(&user_mask).text().contains("Costs nothing if it was chosen")
+    );
     let chart = overlap_over_epsilon(&[(1.0, 0.3)], 0.2);
     assert!(chart.svg().contains(NOT_COVERED) && chart.text().contains(NOT_COVERED));
 }
@@ -149,8 +152,9 @@ fn the_text_of_saliencies_has_the_numbers_and_the_threshold_divides() {
     let dropped = mask.saliency().unwrap().tensors().iter().zip(mask.tensors());
     let dropped = dropped.flat_map(|(scores, kept)| scores.values.iter().zip(&kept.kept));
     let cut = dropped.filter(|(_, kept)| !**kept).map(|(score, _)| *score).fold(0.0, f64::max);
-    let said = format!("the largest score dropped, {}", crate::show::format::significant(cut, 3));
-    assert!(figure.text().contains(&said), "{said}\n{figure}");
+    let expected =
+        format!("the largest score dropped, {}", crate::show::format::significant(cut, 3));
+    assert!(figure.text().contains(&expected), "{expected}\n{figure}");
     for (tensor, scores) in mask.tensors().iter().zip(mask.saliency().unwrap().tensors()) {
         let text = figure.text();
         let line = text.lines().find(|line| line.starts_with(&tensor.path)).unwrap();
@@ -219,8 +223,8 @@ fn collapsed_tensors_are_named() {
         .collect();
     assert!(!collapsed.is_empty());
     let figure = kept(&thin);
-    let said = format!("Only one coordinate is left in {}.", collapsed.join(", "));
-    assert!(figure.text().contains(&said), "{figure}");
+    let expected = format!("Only one coordinate is left in {}.", collapsed.join(", "));
+    assert!(figure.text().contains(&expected), "{figure}");
     assert_eq!(figure.svg().matches("\none left\n").count(), collapsed.len());
     let text = figure.text();
     assert!(text.contains("0.006 %") && text.contains("16,384"), "{text}");
@@ -262,7 +266,7 @@ fn tiles_are_those_of_the_mask_and_refuse_another_model() {
 }
 
 #[test]
-fn records_of_dropping_say_how_often() {
+fn records_of_dropping_count_the_selections() {
     let random = selection_log(&record(Dropping::random(0.5), 40));
     assert!(random.text().contains("35.0 % of the weights selected in a step"), "{random}");
     assert!(random.text().contains("over 40 of 40 steps"), "{random}");
@@ -276,7 +280,7 @@ fn records_of_dropping_say_how_often() {
 }
 
 #[test]
-fn signal_and_noise_are_not_covered_unless_said() {
+fn signal_and_noise_are_not_covered_by_default() {
     let point = |step: u64| SignalPoint {
         step,
         signal: 0.5 + step as f64 * 0.01,

@@ -55,7 +55,7 @@ pub fn tiles<'a>(mask: &Mask, model: impl Into<Option<&'a Model>>) -> Result<Fig
         }
         None => Vec::new(),
     };
-    let of = |tensor: &MaskTensor| -> Option<&[f32]> {
+    let saliencies = |tensor: &MaskTensor| -> Option<&[f32]> {
         let found = values.iter().find(|(parameter, _)| parameter.path == tensor.path);
         found.map(|(_, values)| values.as_slice())
     };
@@ -92,13 +92,13 @@ pub fn tiles<'a>(mask: &Mask, model: impl Into<Option<&'a Model>>) -> Result<Fig
             across: laid.intervals(0),
             down: laid.intervals(1),
             tooltip: laid.tooltip(),
-            levels: tile_levels(&laid, tensor, of(tensor)),
+            levels: tile_levels(&laid, tensor, saliencies(tensor)),
             ends: None,
         }
     };
     let levels = level_legend(model.is_some());
     let drawing = Tiles { panels: shown.iter().map(panel).collect(), levels };
-    Ok(head.figure(&drawing, table(mask, of)))
+    Ok(head.figure(&drawing, table(mask, saliencies)))
 }
 
 /// Returns the colour and name of each level.
@@ -178,8 +178,8 @@ impl TileLayout {
     }
 
     fn fits(&self, side: f64, rooms: [f64; 2], budget: usize) -> bool {
-        let whole = Self { drawn: self.groups, side, ..*self };
-        (0..2).all(|axis| whole.size(axis) <= rooms[axis]) && whole.tiles() <= budget
+        let layout = Self { drawn: self.groups, side, ..*self };
+        (0..2).all(|axis| layout.size(axis) <= rooms[axis]) && layout.tiles() <= budget
     }
 
     fn tiles(&self) -> usize {
@@ -229,8 +229,8 @@ impl TileLayout {
             (across.to_owned(), format!("floor(datum.column / {wide})")),
         ];
         if wide * high > 1 {
-            let place = format!("(datum.row % {high}) + ', ' + (datum.column % {wide})");
-            lines.push(("row, column of the kernel".to_owned(), place));
+            let position = format!("(datum.row % {high}) + ', ' + (datum.column % {wide})");
+            lines.push(("row, column of the kernel".to_owned(), position));
         }
         lines
     }
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_cut_to_its_budget() {
+    fn large_values_are_cut_to_their_budget() {
         for shape in [&[512, 512, 3, 3][..], &[3136, 128], &[10], &[1, 1, 99, 99], &[4, 4, 4], &[]]
         {
             let laid = TileLayout::new(shape, 238.0, 583);
