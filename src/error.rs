@@ -54,7 +54,7 @@ pub enum ErrorKind {
 /// assert_eq!(error.kind(), ErrorKind::Setting);
 /// println!("{}, {}: {}", error.what(), error.why(), error.advice());
 /// // One of your own.
-/// let error = Error::setting("temperature", -1.0, "it must be positive").fix("try 1.0");
+/// let error = Error::setting("temperature", -1.0, "must be positive").fix("try 1.0");
 /// assert_eq!(error.what(), "temperature = -1");
 /// ```
 #[derive(Clone)]

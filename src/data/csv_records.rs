@@ -29,7 +29,11 @@ const CHUNK_BYTES: usize = 1 << 16;
 
 /// Beginnings of files that are no text, and what to do.
 const BINARY_FORMATS: [(&[u8], &str, &str); 5] = [
-    (b"PAR1", "a Parquet file", "write it as CSV, for instance pandas.read_parquet(…).to_csv(…)"),
+    (
+        b"PAR1",
+        "a Parquet file",
+        "save it as CSV, for instance with pandas.read_parquet(…).to_csv(…)",
+    ),
     (b"PK\x03\x04", "a spreadsheet or a zip archive", "save the table as CSV, and read that file"),
     (b"\xd0\xcf\x11\xe0", "a spreadsheet", "save the table as CSV, and read that file"),
     (b"\xff\xfe", "UTF-16 text", "save the file as UTF-8"),
@@ -99,7 +103,7 @@ impl Header {
         };
         let line = &rest[..end];
         if line.contains(&0) {
-            let what = "the header has a zero byte, so this is no text";
+            let what = "the header has a zero byte, so the file is not text";
             return Err(corrupt(path, what).fix("give a CSV file in UTF-8"));
         }
         Ok(Some(Self {
@@ -220,8 +224,8 @@ fn csv_error(path: &Path, e: &::csv::Error, uncounted: u64) -> Error {
         ::csv::ErrorKind::Io(io) if io.get_ref().is_some_and(|why| why.is::<TooLong>()) => {
             let what = format!("{line}{io}");
             corrupt(path, what).fix(
-                "check that no quote is left open and that the file is what it should be; if so, \
-                 split it, or read it with your own code and use data::from_vecs",
+                "check that every quote is closed and that the file is the right one; if so, split \
+                 it, or read it with your own code and use data::from_vecs",
             )
         }
         ::csv::ErrorKind::Io(io) => csv_io_error(path, io),

@@ -44,7 +44,7 @@ pub enum WarningKind {
     LowSignal,
     /// The clip norm is far below or far above all gradient norms.
     Clipping,
-    /// Names of classes differ only by case, blanks or final punctuation.
+    /// Names of classes differ only in case, spaces or final punctuation.
     SimilarLabels,
 }
 
@@ -277,7 +277,7 @@ fn clipping(run: &Run, data: &Dataset) -> Option<String> {
     })
 }
 
-/// Returns the first two names of classes that differ only by case, blanks or final punctuation.
+/// Returns the first two names of classes that differ only in case, spaces or final punctuation.
 fn similar_labels(names: &[String]) -> Option<String> {
     let plain = |name: &String| {
         let name = name.trim().trim_end_matches(['.', ',', ';', ':', '!', '?']).to_lowercase();
@@ -287,7 +287,7 @@ fn similar_labels(names: &[String]) -> Option<String> {
     names.iter().find_map(|name| {
         let former = seen.insert(plain(name), name)?;
         Some(format!(
-            "the classes `{former}` and `{name}` differ only by case, blanks or final punctuation: \
+            "the classes `{former}` and `{name}` differ only in case, spaces or final punctuation: \
              write them alike in the file if they are one class."
         ))
     })

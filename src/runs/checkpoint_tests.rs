@@ -101,14 +101,14 @@ fn a_run_without_a_seed_goes_on_with_its_own_noise() -> Result<()> {
     let mut notes = RecordingObserver::default();
     let run = project.train(&mut notes)?;
     let [note] = &notes.said[..] else { panic!("told once: {:?}", notes.said) };
-    assert!(note.contains("goes on after 4 of 6 steps"), "{note}");
-    assert!(note.contains("charged already"), "{note}");
+    assert!(note.contains("resumes after 4 of 6 steps"), "{note}");
+    assert!(note.contains("already charged"), "{note}");
     assert_eq!(project.store().ledger(&project.data)?.events()?.len(), 1);
     assert!(!project.checkpoint().exists());
     let Badge::Conditional(what) = run.badge() else { panic!("{}", run.badge()) };
     assert!(what.starts_with("no result of a copy of its checkpoint"), "{what}");
     let statement = run.statement().to_string();
-    assert!(statement.contains("went on after step 4"), "{statement}");
+    assert!(statement.contains("resumed after step 4"), "{statement}");
     assert!(statement.contains("held the seeds"), "{statement}");
 
     project.folder = twin;

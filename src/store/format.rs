@@ -54,7 +54,7 @@ pub(super) fn check(home: &Path) -> Result<()> {
             let what = format!("the project {} has format {format}", home.display());
             let why = format!("this version reads format {FORMAT}");
             Err(Error::new(ErrorKind::CorruptData, what, why).fix(
-                "use the version that wrote the file; or set EPSILAB_HOME to a new folder, which \
+                "use the version that wrote it; or set EPSILAB_HOME to a new folder, which \
                  starts without any spent epsilon",
             ))
         }

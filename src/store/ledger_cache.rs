@@ -9,7 +9,7 @@ use crate::privacy::digits::pluralise;
 use crate::privacy::ledger::LedgerState;
 use crate::train::{Run, start};
 
-/// The ledger of a data set and its account, for a grid of many runs.
+/// The ledger of a data set and its state, for a grid of many runs.
 ///
 /// [`RunStore::load_charged_run`] reads the whole ledger and the record of every stored run, so
 /// that asking for each run of a grid would take a time that grows with the square of their
@@ -18,7 +18,7 @@ use crate::train::{Run, start};
 /// # Guarantee
 /// As [`RunStore::load_charged_run`]: a run that is shown is in the ledger, and was charged for
 /// what it released. That no *other* stored run is missing in the ledger is checked once, when the
-/// books are opened.
+/// ledger is opened.
 pub(crate) struct LedgerCache<'a> {
     store: &'a RunStore,
     data: &'a Dataset,
@@ -42,7 +42,7 @@ impl<'a> LedgerCache<'a> {
         Ok(books)
     }
 
-    /// Returns the account as it was read last.
+    /// Returns the state of the ledger as it was read last.
     pub(crate) fn account(&self) -> &LedgerState {
         &self.account
     }
@@ -57,7 +57,7 @@ impl<'a> LedgerCache<'a> {
         format!("{}: {runs} on these data so far", self.store.ledgers_dir().display())
     }
 
-    /// Reads the account again.
+    /// Reads the state of the ledger again.
     ///
     /// # Errors
     /// As [`Ledger::entries`].
@@ -81,7 +81,7 @@ impl<'a> LedgerCache<'a> {
         Ok(self.ledger.insert(ledger).clone())
     }
 
-    /// Returns the run as [`RunStore::load_charged_run`]. The account is read again for a run that
+    /// Returns the run as [`RunStore::load_charged_run`]. The ledger is read again for a run that
     /// it does not have: another process may have charged and stored it meanwhile.
     ///
     /// # Errors

@@ -114,11 +114,11 @@ pub(super) fn check_releases_match_charge(
     ))
 }
 
-/// Checks that a stored run on `data` is in the account of their ledger, and was charged for what
-/// it released. A run whose record names the ledger of other data is not looked up.
+/// Checks that a stored run on `data` is in their ledger, and was charged for what it released. A
+/// run whose record names the ledger of other data is not looked up.
 ///
 /// # Errors
-/// `Ledger` if it is not in the account; `CorruptData` if its releases are others.
+/// `Ledger` if it is not in the ledger; `CorruptData` if its releases are others.
 pub(super) fn check_run_charged(
     account: &LedgerState,
     folder: &Path,

@@ -42,7 +42,7 @@ impl RunStore {
         Ok(StoredReportData { record, mask, model, warnings })
     }
 
-    /// Returns the account that charges a run; `None` if it is in no ledger of the project.
+    /// Returns the ledger state that charges a run; `None` if it is in no ledger of the project.
     ///
     /// # Errors
     /// As [`all_ledgers`](Self::all_ledgers).

@@ -157,7 +157,7 @@ impl<'a> RunCharge<'a> {
 }
 
 /// Returns the entry that charges a whole plan under the name `attempt`, for a run that is trained
-/// in another process; `None` if the account has it already, open or with all its steps.
+/// in another process; `None` if the ledger has it already, open or with all its steps.
 pub(crate) fn planned_entry(
     account: &LedgerState,
     attempt: &str,

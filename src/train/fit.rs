@@ -373,7 +373,7 @@ mod tests {
         };
         let refused = run(&method.plan(&data).unwrap()).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Ledger, "{refused}");
-        assert!(refused.to_string().contains("without a seed"), "{refused}");
+        assert!(refused.to_string().contains("has no seed"), "{refused}");
         let run = run(&method.seed(5).plan(&data).unwrap()).unwrap();
         assert_eq!(run.record().charged.run, "an entry of another process");
     }

@@ -139,7 +139,7 @@ impl<M: Method + Clone> Tuning<M> {
 fn positive_and_distinct(name: &str, values: &[f64]) -> Result<()> {
     if values.is_empty() {
         let why = "there are no values to try";
-        return Err(Error::setting(name, "[]", why).fix("give at least one case number"));
+        return Err(Error::setting(name, "[]", why).fix("give at least one value"));
     }
     for (i, value) in values.iter().enumerate() {
         if !(value.is_finite() && *value > 0.0) {

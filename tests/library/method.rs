@@ -58,9 +58,8 @@ static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
         Some(format!("rescaled to an L2 norm below {norm} (power mean {power})"))
     },
     own: &[SettingSpec::new("power", "Power of the mean", |method, text| {
-        let value = text
-            .parse()
-            .map_err(|_| Error::setting("power", text, "it is no number").fix("try 4"))?;
+        let value =
+            text.parse().map_err(|_| Error::setting("power", text, "not a number").fix("try 4"))?;
         match method.own_mut().downcast_mut::<PowerClipSettings>() {
             Some(own) => own.power = value,
             None => unreachable!("the table is that of this method"),

@@ -211,7 +211,7 @@ impl Ledger {
         Ok(account.charges().iter().map(|run| (run.run.clone(), run.event.clone())).collect())
     }
 
-    /// Returns the account that results from the entries.
+    /// Returns the state that results from the entries.
     ///
     /// # Errors
     /// As [`Ledger::entries`].

@@ -1,4 +1,4 @@
-//! The account of a ledger: the charge of each run, and the budget.
+//! The state of a ledger: the charge of each run, and the budget.
 
 use std::collections::HashMap;
 
@@ -54,7 +54,7 @@ impl ChargeRecord {
 const NEVER_STARTED: &str = "this run was never started";
 
 impl LedgerState {
-    /// Returns the account of entries in chronological order.
+    /// Returns the state that results from entries in chronological order.
     ///
     /// # Errors
     /// Kind `Ledger` for the first entry that contradicts those before it.

@@ -164,7 +164,7 @@ fn measure(args: &BenchArgs, cases: &[Case<'_>]) -> Result<()> {
 /// The checked options.
 fn cases(args: &BenchArgs) -> Result<Vec<Case<'_>>> {
     let whole = |name: &str, value: usize, least: usize, most: usize| {
-        let why = format!("it must be a whole number from {least} to {most}");
+        let why = format!("must be a whole number from {least} to {most}");
         if (least..=most).contains(&value) { Ok(()) } else { Err(Error::setting(name, value, why)) }
     };
     whole("--threads", args.threads, 1, MAX_THREADS)?;

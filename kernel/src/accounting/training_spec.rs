@@ -24,7 +24,7 @@ pub struct TrainingSpecArgs {
 }
 
 fn parse_whole_number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| "must be a whole number, for example 10000".to_string())
+    text.parse().map_err(|_| "must be a whole number, 0 or more, for example 10000".to_string())
 }
 
 /// A run of known length.

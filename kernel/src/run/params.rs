@@ -143,7 +143,7 @@ mod tests {
             failed.expect_err("refused").to_string()
         };
         assert!(refused(CELLS, "epoch=3").contains("choose one of: epochs, a, data"));
-        assert!(refused(CELLS, "other=3").contains("no parameter"));
+        assert!(refused(CELLS, "other=3").contains("no such parameter"));
         let none = r#"{"cell_type":"code","source":"let epochs = 1;"}"#;
         assert!(refused(none, "epochs=3").contains("tag `parameters`"));
         assert!(inject(&mut notebook(none), &[], Path::new("a")).is_ok());

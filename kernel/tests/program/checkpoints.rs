@@ -116,7 +116,7 @@ fn a_run_that_is_killed_goes_on_and_ends_as_if_it_had_not_been() {
     child.kill().unwrap();
     child.wait().unwrap();
     let ended = output(home, &RUN);
-    assert!(text(&ended.stderr).contains("goes on after"), "{}", text(&ended.stderr));
+    assert!(text(&ended.stderr).contains("resumes after"), "{}", text(&ended.stderr));
     json(&ended);
     check_finished(home, uninterrupted_weights());
 }
@@ -250,7 +250,7 @@ fn a_run_that_is_stopped_is_charged_for_its_steps_and_resumed_by_name() {
     assert!(list.contains(&id) && list.contains(&format!("{steps} of 60")), "{list}");
 
     let resumed = output(home, &["runs", "resume", &id[..6]]);
-    assert!(text(&resumed.stderr).contains(&format!("goes on after {steps} of 60 steps")));
+    assert!(text(&resumed.stderr).contains(&format!("resumes after {steps} of 60 steps")));
     json(&resumed);
     let all = [("planned", 60), ("spent", steps), ("resumed", 60), ("spent", 60)];
     assert_eq!(entries(home), named(&all));

@@ -41,7 +41,9 @@ fn other_data_other_versions_and_unknown_tasks_train_nothing() {
     assert!(errors.iter().all(|e| e.as_ref().unwrap_err().to_string().contains("SHA-256")));
     let status = lab.on(|site| site.status()).unwrap();
     assert_eq!((status.failed(), status.errors().len()), (12, 1), "{status}");
-    assert!(matches!(&status.runs[0].1, RunStatus::Failed(why) if why.contains("other data")));
+    assert!(
+        matches!(&status.runs[0].1, RunStatus::Failed(why) if why.contains("other than those charged"))
+    );
     assert_eq!(lab.submit().unwrap().runs, 12);
     assert_eq!(lab.charges().len(), 12, "nobody had begun, and nothing is charged again");
 

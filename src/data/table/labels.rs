@@ -24,7 +24,9 @@ pub(in crate::data) fn label_column(path: &Path, columns: &[String], label: &str
     let found = find_column(path, columns, "label", label)?;
     if columns.len() < 2 {
         let what = format!("`{label}` is its only column");
-        return Err(corrupt(path, what).fix("there must be at least one feature beside the label"));
+        return Err(
+            corrupt(path, what).fix("the file needs at least one feature column besides the label")
+        );
     }
     Ok(found)
 }
@@ -50,7 +52,7 @@ pub(in crate::data) fn find_column(
     let near = columns.iter().find(|column| column.eq_ignore_ascii_case(name.trim()));
     let fix = match near {
         Some(near) => format!("did you mean `{near}`?"),
-        None => "give one of these; the first line of the file must be a header".to_owned(),
+        None => "choose one of these; the first line of the file must be a header".to_owned(),
     };
     Err(Error::setting(setting, format!("`{name}`"), why).fix(fix))
 }
@@ -89,16 +91,16 @@ impl Labels {
         let most = MOST_NUMBERED_CLASSES.max((self.column.len() as f64).sqrt());
         let fraction = numbers.iter().find(|(_, number)| number.fract() != 0.0);
         let reason = match fraction {
-            Some((label, _)) => format!("it has numbers with a fraction, such as {label}"),
+            Some((label, _)) => format!("the numbers have fractions, such as {label}"),
             None if numbers.len() as f64 > most => {
-                format!("it has {} different numbers", format_count(numbers.len()))
+                format!("the column has {} different numbers", format_count(numbers.len()))
             }
             None => return Ok(()),
         };
         let what = format!("column `{column}` is a quantity, not the name of a class: {reason}");
         Err(corrupt(path, what).fix(
-            "name another label column, or replace the numbers by classes, such as low and high. \
-             If each number is a class: data::table(…).as_classes(), --as-classes",
+            "choose another label column, or replace the numbers by classes, such as low and high. \
+             If each number is a class, use data::table(…).as_classes() or --as-classes",
         ))
     }
 

@@ -180,7 +180,7 @@ impl TableReader {
         };
         let width: usize = schema.columns.iter().map(ColumnSchema::width).sum();
         if width == 0 {
-            let what = format!("no column beside `{label_name}` is a feature");
+            let what = format!("no column besides `{label_name}` is a feature");
             return Err(corrupt(path, what).fix("there must be at least one that is not ignored"));
         }
         let (features, labels, others) = encode(path, &mut records, &columns, label, width * rows)?;
@@ -211,9 +211,9 @@ impl TableReader {
         match u8::try_from(separator) {
             Ok(byte) if byte.is_ascii() && byte != b'"' => Ok(Some(byte)),
             _ => {
-                let why = "the separator of cells must be one ASCII character, and no quote";
+                let why = "the separator of cells must be one ASCII character other than a quote";
                 Err(Error::setting("separator", format!("`{separator}`"), why)
-                    .fix("give , or ; or | or a tab"))
+                    .fix("use , or ; or | or a tab"))
             }
         }
     }
@@ -246,7 +246,7 @@ impl TableReader {
         for (name, kind) in declared.chain(missing) {
             let index = find_column(path, header, "column", name)?;
             let Some(column) = columns.iter_mut().find(|column| column.index == index) else {
-                let why = "the label column is no feature";
+                let why = "the label column is not a feature";
                 return Err(Error::setting("column", format!("`{name}`"), why)
                     .fix("declare other columns, or choose another label column"));
             };
@@ -316,7 +316,7 @@ impl TableColumn {
             let reason = if found.is_empty() { "has no cells" } else { "counts the rows" };
             self.schema = Some(ColumnSchema::new(name, ColumnKind::Ignore));
             return Ok(Some(format!(
-                "column {number} has no name and {reason}: it is ignored, and no feature"
+                "column {number} has no name and {reason}: it is ignored and not a feature"
             )));
         }
         if name.is_empty() {
@@ -345,8 +345,8 @@ impl TableColumn {
         let name = &self.name;
         if found.counts_rows() {
             return Some(format!(
-                "column `{name}` counts the rows and is used as a feature; if it only names them, \
-                 leave it out: .ignore(\"{name}\"), --ignore {name}"
+                "column `{name}` counts the rows and is used as a feature; if it only numbers the \
+                 rows, leave it out: .ignore(\"{name}\"), --ignore {name}"
             ));
         }
         let rounded = found.rounded.as_ref()?;
@@ -387,7 +387,7 @@ fn encode(
         let cell = record[label].trim();
         if cell.is_empty() {
             let what = format!("line {line}, the label column: the cell is empty");
-            return Err(corrupt(path, what).fix("give each row a label, or leave it out"));
+            return Err(corrupt(path, what).fix("give each row a label, or leave the row out"));
         }
         labels.add(cell);
     }
@@ -402,7 +402,7 @@ fn other_texts<'a>(
     let some = columns.iter().zip(others).filter(|(_, count)| **count > 0);
     some.map(|(column, count)| {
         format!(
-            "column `{}`: {} missing or of no category of the list; their feature is `(other)`",
+            "column `{}`: {} missing or not in the list of categories; their feature is `(other)`",
             column.name,
             pluralise(*count, "cell is", "cells are")
         )

@@ -250,8 +250,8 @@ impl ColumnSchema {
         let name = &self.name;
         if !is_missing(cell) {
             let fix = format!(
-                "correct it, or say what the column is: .category(\"{name}\", […]) or \
-                 .ignore(\"{name}\"); --category {name}=A,B or --ignore {name}"
+                "correct it, or declare the column with .category(\"{name}\", […]) or \
+                 .ignore(\"{name}\"), --category {name}=A,B or --ignore {name}"
             );
             return Err((format!("`{cell}` {what}"), fix));
         }
@@ -264,8 +264,8 @@ impl ColumnSchema {
                     cell => format!("`{cell}` stands for a missing value"),
                 };
                 let fix = format!(
-                    "say what stands for it: .missing(\"{name}\", MissingRule::Flag) or \
-                     MissingRule::Value(0.0); --missing {name}=flag or --missing {name}=0"
+                    "declare its replacement with .missing(\"{name}\", MissingRule::Flag) or \
+                     MissingRule::Value(0.0), --missing {name}=flag or --missing {name}=0"
                 );
                 Err((why, fix))
             }

@@ -161,7 +161,7 @@ fn a_quantity_is_no_class() {
         &["column `price` is a quantity", "150 different numbers", "--as-classes"],
     );
     let fraction = |t: TableReader| t.label("price");
-    refused(read_as("t.csv", "a,price\n1,2.5\n2,3\n", fraction), &["with a fraction, such as 2.5"]);
+    refused(read_as("t.csv", "a,price\n1,2.5\n2,3\n", fraction), &["have fractions, such as 2.5"]);
     let kept = read_as("t.csv", "a,price\n1,2.5\n2,3\n", |t| t.label("price").as_classes());
     assert_eq!(kept.unwrap().class_names(), ["2.5", "3"]);
     let grades: String = (0..33).map(|i| format!("1,{}\n", i % 11)).collect();
@@ -185,7 +185,7 @@ fn files_of_other_formats_and_wrong_columns_are_named() {
     let error = read_as("t.csv", PLAIN, |table| table.scale("a", 3.0..=1.0)).unwrap_err();
     assert!(error.to_string().contains("a=3..1"), "{error}");
     let error = read_as("t.csv", PLAIN, |table| table.ignore("label")).unwrap_err();
-    assert!(error.to_string().contains("the label column is no feature"), "{error}");
+    assert!(error.to_string().contains("the label column is not a feature"), "{error}");
 }
 
 #[test]

@@ -58,7 +58,7 @@ struct Run {
 }
 
 impl ExportedDataSet {
-    /// Returns the account of one data set, for export.
+    /// Returns the ledger of one data set, for export.
     pub(in crate::lab) fn from_account(account: &LedgerState) -> Self {
         let delta = account.budget().map_or(Delta::DEFAULT, |budget| budget.delta);
         let total = account.total(delta);

@@ -124,9 +124,7 @@ pub(crate) fn check_model_and_examples(model: &Model, examples: &Examples) -> Re
     }
     if examples.is_empty() {
         let why = "the scores are sums over examples";
-        return Err(
-            Error::setting("training examples", 0, why).fix("give at least one case example")
-        );
+        return Err(Error::setting("training examples", 0, why).fix("give at least one example"));
     }
     if examples.shape() != network.input_shape() {
         let what = format!("examples of shape {:?}", examples.shape());

@@ -81,7 +81,7 @@ impl Plan {
         trials.check()?;
         let Some(first) = candidates.first() else {
             let why = "there are no plans to select from";
-            return Err(Error::setting("candidates", "[]", why).fix("give at least one case plan"));
+            return Err(Error::setting("candidates", "[]", why).fix("give at least one plan"));
         };
         candidates.iter().try_for_each(Plan::check_trial)?;
         for other in &candidates {

@@ -175,7 +175,7 @@ impl LedgerFile {
         end.write(&self.path).map_err(head)
     }
 
-    /// Appends an entry that the account has accepted. Returns when it is on disk.
+    /// Appends an entry that the ledger has accepted. Returns when it is on disk.
     fn write(&self, file: &mut File, contents: &mut Contents, entry: &str) -> Result<()> {
         let chain = &mut contents.chain;
         let line = chain.with_link(entry);

@@ -133,7 +133,7 @@ fn a_missing_file_is_an_error_and_not_an_empty_ledger() {
     ] {
         assert_eq!(error.kind(), ErrorKind::Ledger, "{error}");
         assert!(error.to_string().contains("abc123.jsonl, line 1"), "{error}");
-        assert!(error.to_string().contains("its head"), "{error}");
+        assert!(error.to_string().contains("but its head"), "{error}");
     }
     assert!(!path.exists());
     // Before the first entry there is no head; a missing file must still not be created again.

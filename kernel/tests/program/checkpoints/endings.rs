@@ -181,7 +181,7 @@ fn run_case(random: &mut Random, took: Duration) -> (String, bool) {
     assert!(weights(home) == whole(), "other parameters: {log}");
     assert_eq!(charges(home).last(), Some(&(STEPS, STEPS)), "{log}");
     assert_eq!(files(&home.join("checkpoints")), Vec::<PathBuf>::new(), "{log}");
-    (log, text(&ended.stderr).contains("goes on after"))
+    (log, text(&ended.stderr).contains("resumes after"))
 }
 
 fn run_cases(seed: u64, cases: u64) {

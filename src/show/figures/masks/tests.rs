@@ -229,7 +229,7 @@ fn collapsed_tensors_are_named() {
     let text = figure.text();
     assert!(text.contains("0.006 %") && text.contains("16,384"), "{text}");
     let sound = kept(&four(PrivacyStatus::DataFree).keep(0.5).unwrap());
-    assert!(!sound.svg().contains("one left") && !sound.text().contains("is left of"));
+    assert!(!sound.svg().contains("one left") && !sound.text().contains("is left in"));
 }
 
 #[test]
