@@ -160,7 +160,6 @@ pub(super) fn folders(folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// Returns the files of a folder, sorted by name, without hidden ones.
 pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
-<<<<<<< ours
     select(folder, false)
 }
 
@@ -176,15 +175,6 @@ fn select(folder: &Path, folders: bool) -> Result<Vec<PathBuf>> {
         is_folder(&path).map(|is_folder| (is_folder == folders).then_some(path)).transpose()
     };
     shown.filter_map(selected).collect()
-||||||| base
-    let files = entries(folder)?.into_iter().map(|(_, path)| path);
-    files.filter_map(|path| is_folder(&path).map(|is| (!is).then_some(path)).transpose()).collect()
-=======
-    let files = entries(folder)?.into_iter().map(|(_, path)| path);
-    files
-        .filter_map(|path| is_folder(&path).map(|skipped| (!skipped).then_some(path)).transpose())
-        .collect()
->>>>>>> theirs
 }
 
 /// The entries of a folder.
