@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::scan;
-use crate::data::unpack::corrupt;
+use crate::data::decompressed_file::corrupt;
 use crate::{Error, ErrorKind, Result};
 
 /// Kind of content of the parts of a data set.

@@ -119,7 +119,7 @@ impl Model {
         attempt.check_model()?;
         let mut source = WeightFile::open(attempt.path)?;
         let folded = attempt.fold_batch_norm(&mut source)?;
-        let in_checkpoint = assign::in_checkpoint(attempt, &source);
+        let in_checkpoint = assignment::in_checkpoint(attempt, &source);
         let attempt = LoadContext { layout: in_checkpoint.as_ref().unwrap_or(layout), ..attempt };
         let assignment = Assignment::new(attempt, &source)?;
         let mut values = assignment.values(attempt)?;
