@@ -178,14 +178,14 @@ fn run_case(random: &mut Random, took: Duration) -> (String, bool) {
     }
     let ended = output(home, args);
     assert_eq!(ended.status.code(), Some(0), "{log}: {}", text(&ended.stderr));
-    assert!(weights(home) == whole(), "other parameters: {log}");
+    assert!(weights(home) == uninterrupted_weights(), "other parameters: {log}");
     assert_eq!(charges(home).last(), Some(&(STEPS, STEPS)), "{log}");
     assert_eq!(files(&home.join("checkpoints")), Vec::<PathBuf>::new(), "{log}");
     (log, text(&ended.stderr).contains("resumes after"))
 }
 
 fn run_cases(seed: u64, cases: u64) {
-    whole();
+    uninterrupted_weights();
     let (began, home) = (Instant::now(), folder());
     json(&output(home.path(), &RUN));
     // Events are spread over the length of a run, whatever that is here.
