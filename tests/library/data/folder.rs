@@ -245,7 +245,7 @@ fn images_are_turned_as_the_camera_says() {
         let image = with_orientation(COLOUR, orientation);
         let root = tree(&[("train/a/0.jpg", image.clone()), ("train/b/0.jpg", image)]);
         let options = ImageOptions::size(8).scaled(0.0, 1.0 / 255.0);
-        let x = all(data::image_folder(root.path(), &options).unwrap().train());
+        let x = all_features(data::image_folder(root.path(), &options).unwrap().train());
         for channel in 0..3 {
             let at = |row: usize, column: usize| x[channel * 64 + row * 8 + column];
             let two = |a: f32, b: f32| (a + b) / 2.0;
@@ -255,7 +255,7 @@ fn images_are_turned_as_the_camera_says() {
                 two(at(0, 0), at(0, 7)),
                 two(at(7, 0), at(7, 7)),
             ];
-            near(&found, &edges.map(|edge| edge[channel]), 6.0);
+            assert_near(&found, &edges.map(|edge| edge[channel]), 6.0);
         }
     }
 }
@@ -278,7 +278,7 @@ fn parts_have_the_names_that_people_give_them() {
         let root = tree(&files);
         let pets = data::image_folder(root.path(), &bytes()).unwrap();
         assert_eq!((pets.train().len(), pets.test().len(), pets.classes()), (2, 2, 2), "{test}");
-        assert!(all(pets.train()).iter().all(|x| x.round() == 1.0), "{train}");
+        assert!(all_features(pets.train()).iter().all(|x| x.round() == 1.0), "{train}");
         let found = format!(": {train}/ and {test}/,");
         assert!(pets.source().contains(&found), "{found}: {}", pets.source());
         assert_eq!(pets.notices(), [""; 0]);
@@ -343,7 +343,7 @@ fn images_in_folders_inside_a_class_are_read_and_counted() {
     let root = tree(&nested);
     let pets = data::image_folder(root.path(), &bytes()).unwrap();
     assert_eq!(pets.train().labels(), [0, 1, 1, 1]);
-    let firsts: Vec<f32> = all(pets.train()).chunks(4).map(|x| x[0].round()).collect();
+    let firsts: Vec<f32> = all_features(pets.train()).chunks(4).map(|x| x[0].round()).collect();
     assert_eq!(firsts, [2.0, 1.0, 4.0, 3.0]);
     let notice = "Read 3 images in folders inside classes: ant/2020 and 2 more.";
     assert_eq!(pets.notices(), [notice]);

@@ -91,7 +91,7 @@ fn convolutions_of_every_kind_agree_with_plain_loops() {
         let (conv, head) = (weights(&model, "0.weight"), weights(&model, "2.weight"));
         let sum = |conv: &[f64]| plain_sum(&plain_conv(&[1.0; 168], size, conv, &spec), &head);
         let whole = sum(&conv);
-        assert!(close(whole, objective(&model)), "{spec:?}");
+        assert!(is_close(whole, objective(&model)), "{spec:?}");
         for (i, score) in scores(&Synflow::saliency(&model).unwrap(), "0.weight").iter().enumerate()
         {
             let mut without = conv.clone();
@@ -126,7 +126,7 @@ fn zero_padding_is_that_of_a_convolution() {
     let one_sided = model(&[4, 7, 6], 3, layers);
     let ones = (0..4 * 8 * 8).map(|i| if i / 8 % 8 < 7 && i % 8 < 6 { 1.0 } else { 0.0 });
     let y = plain_conv(&ones.collect::<Vec<_>>(), [8, 8], &weights(&one_sided, "1.weight"), &conv);
-    assert!(close(plain_sum(&y, &weights(&one_sided, "3.weight")), objective(&one_sided)));
+    assert!(is_close(plain_sum(&y, &weights(&one_sided, "3.weight")), objective(&one_sided)));
 }
 
 #[test]
