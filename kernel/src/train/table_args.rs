@@ -99,6 +99,7 @@ impl TableArgs {
             table = table.missing(column, rule);
         }
         let data = table.read()?;
+        eprintln!("{}", data.source());
         if let (Some(path), Some(schema)) = (&self.save_schema, data.schema()) {
             schema.save(path)?;
             eprintln!("wrote the schema {}", path.display());
