@@ -20,7 +20,7 @@ const LEAST_FALL: f64 = 0.01;
 const FEATURE_SPAN: f64 = 1_000.0;
 /// Largest norm of the noise of a whole run, relative to that of its largest signal, without a
 /// warning.
-const NOISE_TO_SIGNAL: f64 = 0.25;
+const NOISE_TO_SIGNAL: f64 = 0.5;
 /// Ratio of the gradient norms to the clip norm from which a warning is given. A clip norm below
 /// most norms is common, since the learning rate makes up for it.
 const NORMS_TO_CLIP: f64 = 1_000.0;
