@@ -14,8 +14,8 @@ use crate::store::RunStore;
 use crate::train::{Claim, Fit, Observer, Progress, Run};
 use crate::{Error, Result, runs};
 
-/// Trains all runs, as many at once as `choose_allocation` says, which is asked before the first of them.
-/// Returns whether the grid was interrupted.
+/// Trains all runs, as many at once as `choose_allocation` says, which is called before the first
+/// of them. Returns whether the grid was interrupted.
 ///
 /// # Errors
 /// As [`GridScheduler::next_action`] and [`GridScheduler::complete`]; the runs that are being
