@@ -102,12 +102,12 @@ fn changing_noise(criterion: &mut Criterion) {
 }
 
 fn schedules(criterion: &mut Criterion) {
-    let headline = TightestAccountant::default();
+    let tightest = TightestAccountant::default();
     let (thousand, ten_thousand) = (|| stages_event(1.2, 1000), || stages_event(1.6, 10_000));
-    epsilon(criterion, "headline/1000_stages", &headline, thousand, |e| {
+    epsilon(criterion, "headline/1000_stages", &tightest, thousand, |e| {
         assert_near(e, 4.2236, 4e-3)
     });
-    epsilon(criterion, "headline/10000_stages", &headline, ten_thousand, |e| {
+    epsilon(criterion, "headline/10000_stages", &tightest, ten_thousand, |e| {
         assert_near(e, 5.72, 6e-3)
     });
     let mut group = criterion.benchmark_group("headline");
@@ -116,7 +116,7 @@ fn schedules(criterion: &mut Criterion) {
         let (relative, rate) = (stages(1.0, steps), SamplingRate(0.01));
         group.bench_function(format!("sigma_of_{steps}_stages"), |bencher| {
             let find =
-                || noise_multiplier_for_stages(&[], &relative, TARGET, DELTA, rate, &headline);
+                || noise_multiplier_for_stages(&[], &relative, TARGET, DELTA, rate, &tightest);
             let found = find().expect("a noise multiplier");
             assert!(found.epsilon <= TARGET.0 && found.epsilon > 0.999 * TARGET.0, "{found}");
             bencher.iter(|| find().is_ok());
@@ -129,7 +129,7 @@ fn schedules(criterion: &mut Criterion) {
         let at: Vec<u64> = (1..=60).map(|i| i * stages.steps() / 60).collect();
         group.bench_function(format!("60_epsilons_{name}"), |bencher| {
             let find =
-                || headline.epsilons_after(&[], black_box(&stages), SamplingRate(rate), &at, DELTA);
+                || tightest.epsilons_after(&[], black_box(&stages), SamplingRate(rate), &at, DELTA);
             let found = find().expect("a curve");
             assert!(found.windows(2).all(|pair| pair[0].epsilon <= pair[1].epsilon));
             bencher.iter(find);

@@ -21,10 +21,10 @@ pub(crate) fn is_lfs_pointer(beginning: &[u8]) -> bool {
 }
 
 /// Permissions of results, less the mask of the process.
-const SHARED: u32 = 0o666;
+const RESULT_FILE_MODE: u32 = 0o666;
 
 /// Permissions of what only its owner may read.
-const PRIVATE: u32 = 0o600;
+const PRIVATE_FILE_MODE: u32 = 0o600;
 
 /// Writes a file and the folders above it. An existing file is replaced atomically: after a crash,
 /// or on a full disk, it is the old one. What is no regular file, such as a pipe, is written to.
@@ -35,7 +35,7 @@ pub fn write(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<()> {
     let path = path.as_ref();
     folder_of(path)
         .map_or(Ok(()), fs::create_dir_all)
-        .and_then(|()| replace(path, bytes.as_ref(), SHARED))
+        .and_then(|()| replace(path, bytes.as_ref(), RESULT_FILE_MODE))
         .map_err(|e| failed(path, &e))?;
     // Not every file system can synchronise a folder.
     let _ = sync_parent_dir(path);
@@ -47,14 +47,14 @@ pub fn write(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<()> {
 /// # Errors
 /// `Io` if the file can't be written.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
-    replace(path, bytes, PRIVATE).map_err(|e| failed(path, &e))?;
+    replace(path, bytes, PRIVATE_FILE_MODE).map_err(|e| failed(path, &e))?;
     let _ = sync_parent_dir(path);
     Ok(())
 }
 
 /// Replaces a file atomically. When it returns, file and folder entry are on disk.
 pub(crate) fn replace_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    replace(path, bytes, SHARED)?;
+    replace(path, bytes, RESULT_FILE_MODE)?;
     sync_parent_dir(path)
 }
 
@@ -79,7 +79,7 @@ fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
     let mut file = builder.tempfile_in(folder_of(&real).unwrap_or(Path::new(".")))?;
-    if let Some(found) = found.filter(|_| mode == SHARED) {
+    if let Some(found) = found.filter(|_| mode == RESULT_FILE_MODE) {
         file.as_file().set_permissions(found.permissions())?;
     }
     file.write_all(bytes)?;

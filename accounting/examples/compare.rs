@@ -18,8 +18,8 @@ fn main() -> Result<()> {
             Err(error) => println!("{:>10}  {}", answer.accountant, error.why()),
         }
     }
-    let headline = TightestAccountant::new();
-    let noise = noise_multiplier_for(Epsilon(3.0), delta, SamplingRate(rate), steps, &headline)?;
+    let tightest = TightestAccountant::new();
+    let noise = noise_multiplier_for(Epsilon(3.0), delta, SamplingRate(rate), steps, &tightest)?;
     println!("noise multiplier for epsilon 3: {}", RoundedUp(noise.noise_multiplier.0));
     Ok(())
 }

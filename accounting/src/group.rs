@@ -95,9 +95,9 @@ mod tests {
     #[test]
     fn group_epsilon_grows_with_the_group_and_equals_epsilon_for_one_row() -> Result<()> {
         let (events, delta) = ([Event::poisson(0.01, 1.5, 500)], Delta(1e-6));
-        let headline = TightestAccountant::new();
-        let single = headline.epsilon(&events, delta)?.epsilon;
-        let epsilon_of = |rows| group_epsilon(&headline, &events, delta, rows);
+        let tightest = TightestAccountant::new();
+        let single = tightest.epsilon(&events, delta)?.epsilon;
+        let epsilon_of = |rows| group_epsilon(&tightest, &events, delta, rows);
         assert_eq!(epsilon_of(1)?, single);
         let (two, five) = (epsilon_of(2)?, epsilon_of(5)?);
         assert!(two > 2.0 * single && five > 2.5 * two, "{single} {two} {five}");

@@ -64,7 +64,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, STOPPING_ASSUMPTION};
 pub use gdp::{Gdp, GdpClt};
 pub use group::group_epsilon;
-pub use ledger::{Budget, BudgetStatus, Entry, EntryKind, Ledger};
+pub use ledger::{Budget, BudgetStatus, Entry, EntryContent, Ledger};
 pub use neighbouring::NeighbouringRelation;
 pub use pld::Pld;
 pub use privacy_profile::PrivacyProfile;

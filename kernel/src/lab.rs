@@ -171,19 +171,19 @@ pub mod cell_process {
     }
 
     /// Text of a value that is shown in `Debug` form.
-    pub mod plain {
+    pub mod debug_text {
         use std::sync::{Mutex, PoisonError};
 
-        static TEXT: Mutex<Option<String>> = Mutex::new(None);
+        static LAST: Mutex<Option<String>> = Mutex::new(None);
 
         /// Stores the text of a value.
         pub fn store(text: String) {
-            *TEXT.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+            *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
         }
 
         /// Removes and returns the text of the value that was displayed last.
         pub fn take() -> Option<String> {
-            TEXT.lock().unwrap_or_else(PoisonError::into_inner).take()
+            LAST.lock().unwrap_or_else(PoisonError::into_inner).take()
         }
     }
 
@@ -195,7 +195,7 @@ pub mod cell_process {
         () => {
             trait EpsilabPlain: ::std::fmt::Debug {
                 fn evcxr_display(&self) {
-                    $crate::cell_process::plain::store(::std::format!("{self:?}"));
+                    $crate::cell_process::debug_text::store(::std::format!("{self:?}"));
                 }
             }
             $crate::plain_values!((), bool, char, str, f32, f64, u8, u16, u32, u64, u128, usize);

@@ -28,6 +28,8 @@ mod bundle;
 #[cfg(feature = "notebook")]
 mod edits;
 #[cfg(feature = "notebook")]
+mod evcxr_launcher;
+#[cfg(feature = "notebook")]
 mod html;
 #[cfg(feature = "notebook")]
 mod install;
@@ -53,8 +55,6 @@ mod redact;
 mod root;
 #[cfg(feature = "notebook")]
 mod run;
-#[cfg(feature = "notebook")]
-mod stock;
 #[cfg(feature = "notebook")]
 mod temp;
 

@@ -7,13 +7,13 @@ use clap::{Args, Subcommand};
 use epsilab::Result;
 
 use crate::bundle::{self, BundleArgs};
+use crate::evcxr_launcher;
 use crate::help::Help;
 use crate::install::{self, InstallArgs, ListArgs};
 use crate::kernel;
 use crate::notebooks::{self, NotebooksArgs};
 use crate::redact::{self, RedactArgs};
 use crate::run::{self, RunArgs};
-use crate::stock;
 
 pub use crate::jupyter::{JupyterArgs, open};
 
@@ -133,7 +133,7 @@ impl Command {
             Self::Notebooks(args) => notebooks::notebooks(&args).map(done),
             Self::Bundle(args) => bundle::bundle(&args).map(done),
             Self::Kernel(args) => kernel::serve(&args.connection_file).map(done),
-            Self::Stock(args) => stock::serve(&args.connection_file).map(done),
+            Self::Stock(args) => evcxr_launcher::serve(&args.connection_file).map(done),
         }
     }
 }

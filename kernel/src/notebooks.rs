@@ -29,10 +29,10 @@ pub fn source_dir() -> PathBuf {
 /// # Errors
 /// The sources of the library are gone, or the folder can't be written.
 pub fn notebooks(args: &NotebooksArgs) -> Result<()> {
-    copy(&source_dir(), &args.dir)
+    write_course(&source_dir(), &args.dir)
 }
 
-fn copy(from: &Path, dir: &Path) -> Result<()> {
+fn write_course(from: &Path, dir: &Path) -> Result<()> {
     let files = list_notebooks(from);
     if files.is_empty() {
         let what = format!("{} (no notebooks)", from.display());
@@ -179,7 +179,7 @@ mod tests {
         std::fs::write(clone.path().join("datasets/mine.csv"), "a,b\n").expect("written");
         let first = dir.path().join(FIRST);
         std::fs::write(&first, "mine").expect("written");
-        copy(&clone.path().join("notebooks"), dir.path()).expect("written");
+        write_course(&clone.path().join("notebooks"), dir.path()).expect("written");
         assert_eq!(std::fs::read_to_string(first).expect("read"), "mine");
         assert_eq!(list_notebooks(dir.path()).len(), of_the_course().len());
         assert!(list_notebooks(dir.path()).len() > 5);

@@ -101,7 +101,7 @@ fn load_reports(name: &str) -> Result<Vec<(String, Report)>> {
         _ => format!("{}_{}", names[at], at + 1),
     };
     let report = |(at, result): (usize, &GridResult)| {
-        let report = result.report()?.repeated_by(&instructions, command.clone(), plan.to_file()?);
+        let report = result.report()?.repeated_by(&instructions, command.clone(), plan.to_json()?);
         Ok((suffix(at), report))
     };
     results.iter().enumerate().map(report).collect()

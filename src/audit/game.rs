@@ -58,22 +58,13 @@ impl TrainingGame {
     ) -> Result<Self> {
         let bound = plan.bound(0)?;
         let dense = (setup.canary(bound.as_deref(), None)?, setup.others_direction(None)?);
-        let units = (0..plan.steps()).map(|step| max_contribution_norm(plan, step, &setup.network));
-        let units = units.collect::<Result<_>>()?;
+        let norms = (0..plan.steps()).map(|step| max_contribution_norm(plan, step, &setup.network));
+        let contribution_norms = norms.collect::<Result<_>>()?;
         let mask = mask(plan, &setup)?;
         let mut statistics = vec![Statistic::Projection, Statistic::ResidualNorm];
         statistics.extend(selections.then_some(Statistic::SelectedCoordinate));
         let plan = plan.clone();
-        Ok(Self {
-            plan,
-            stages,
-            mechanism,
-            setup,
-            mask,
-            dense,
-            contribution_norms: units,
-            statistics,
-        })
+        Ok(Self { plan, stages, mechanism, setup, mask, dense, contribution_norms, statistics })
     }
 
     /// Returns the canary and the direction of the others for these coordinates.

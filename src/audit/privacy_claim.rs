@@ -10,17 +10,19 @@ use crate::privacy::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// The claim of a method.
+/// Privacy claim of a method, and what the audit compares with it.
 #[derive(Clone, Debug)]
 pub(super) struct PrivacyClaim {
-    /// The epsilon of the ledger; `None` if no accountant has one.
+    /// Epsilon of the claim, as the ledger charges it; `None` if no accountant has a bound.
     pub(super) epsilon: Option<f64>,
-    /// Reason why no accountant has an epsilon.
+    /// Reason why there is no epsilon; `None` if there is one.
     pub(super) refusal_reason: Option<String>,
-    /// The epsilon that the audit compares with.
+    /// Epsilon that the audit compares its lower bounds with: that of the claim, or of clipped
+    /// steps.
     pub(super) compared_epsilon: f64,
-    /// Trade-off function of the claim.
+    /// Trade-off function of the events that `compared_epsilon` is computed from.
     pub(super) trade_off: TradeOff,
+    /// Delta of both epsilons.
     pub(super) delta: Delta,
 }
 
@@ -54,8 +56,8 @@ pub(super) fn stages_of(plan: &Plan) -> Result<Stages> {
 }
 
 impl PrivacyClaim {
-    /// Creates the claim of this event; where every accountant refuses it, that of clipped steps
-    /// with these stages. `not_covered` is the method's own reason.
+    /// Creates the claim of an event. If `not_covered` states why the method has none, or every
+    /// accountant refuses the event, the audit compares with clipped steps of these stages.
     ///
     /// # Errors
     /// As [`Accountant::epsilon`] of the clipped steps.
@@ -67,8 +69,8 @@ impl PrivacyClaim {
         delta: Delta,
     ) -> Result<Self> {
         let delta = delta.check()?;
-        let headline = TightestAccountant::default();
-        let claimed = headline.epsilon(std::slice::from_ref(event), delta);
+        let tightest = TightestAccountant::default();
+        let claimed = tightest.epsilon(std::slice::from_ref(event), delta);
         let (epsilon, why, events) = match (claimed, not_covered) {
             (Ok(spent), None) => (Some(spent.epsilon), None, vec![event.clone()]),
             (claimed, reason) => {
@@ -79,7 +81,7 @@ impl PrivacyClaim {
         };
         let compared = match epsilon {
             Some(epsilon) => epsilon,
-            None => headline.epsilon(&events, delta)?.epsilon,
+            None => tightest.epsilon(&events, delta)?.epsilon,
         };
         let trade_off = TradeOff::from_events(&events, NeighbouringRelation::AddOrRemoveOne)?;
         Ok(Self { epsilon, refusal_reason: why, compared_epsilon: compared, trade_off, delta })

@@ -160,30 +160,30 @@ impl ClusterSession<'_> {
         let known = folder.all_tickets(&state)?;
         let live = active_runs(&state, &queue, &known);
         let mut missing = Vec::new();
-        let mut submitted =
+        let mut summary =
             SubmissionSummary { runs: 0, finished: 0, waiting: 0, jobs: Vec::new(), script: None };
         for run in wanted {
             match () {
-                _ if live.contains_key(&run.id) => submitted.waiting += 1,
-                _ if self.store.has_finished(&run.id)? => submitted.finished += 1,
+                _ if live.contains_key(&run.id) => summary.waiting += 1,
+                _ if self.store.has_finished(&run.id)? => summary.finished += 1,
                 _ => missing.push(run),
             }
         }
         if missing.is_empty() {
-            return Ok(submitted);
+            return Ok(summary);
         }
-        submitted.runs = missing.len();
-        let mut books = LedgerCache::open(self.store, self.data)?;
-        let ledger = books.ledger()?;
+        summary.runs = missing.len();
+        let mut ledgers = LedgerCache::open(self.store, self.data)?;
+        let ledger = ledgers.ledger()?;
         self.check_all(&missing, &ledger)?;
-        let attempts = self.attempt_ids(&missing, &known, &books)?;
+        let attempts = self.attempt_ids(&missing, &known, &ledgers)?;
         let tickets = self.write_inputs(&runs, &missing, &attempts)?;
         let per_task = self.per_task(&runs, missing.len());
-        let round = round(folder, state.rounds.len() + 1, per_task, missing.len(), largest);
-        let sha = self.data.write_file(&folder.data())?;
+        let round = plan_round(folder, state.rounds.len() + 1, per_task, missing.len(), largest);
+        let data_sha256 = self.data.write_file(&folder.data())?;
         let header = Header {
             lab: program::numerics(),
-            data_sha256: sha,
+            data_sha256,
             data_hash: self.data.hash().to_owned(),
             device: self.slurm.device().to_owned(),
             per_task,
@@ -209,14 +209,14 @@ impl ClusterSession<'_> {
         let new: Vec<Entry> = tickets
             .iter()
             .filter_map(|ticket| {
-                planned_entry(books.account(), &ticket.attempt, &ticket.plan, self.data)
+                planned_entry(ledgers.account(), &ticket.attempt, &ticket.plan, self.data)
             })
             .collect();
         ledger.record_all(&new)?;
         attempts.iter().for_each(|attempt| folder.reset_ticket(attempt));
-        self.start(folder, &mut state, &scripts, &tickets, &mut submitted)?;
-        submitted.script = scripts.first().and_then(|script| fs::read_to_string(script).ok());
-        Ok(submitted)
+        self.start(folder, &mut state, &scripts, &tickets, &mut summary)?;
+        summary.script = scripts.first().and_then(|script| fs::read_to_string(script).ok());
+        Ok(summary)
     }
 
     /// Starts the arrays of the last round. If one is refused, the tickets of the arrays that were
@@ -227,7 +227,7 @@ impl ClusterSession<'_> {
         state: &mut SubmissionState,
         scripts: &[PathBuf],
         tickets: &[Ticket],
-        submitted: &mut SubmissionSummary,
+        summary: &mut SubmissionSummary,
     ) -> Result<()> {
         let at = state.rounds.len() - 1;
         for (n, script) in scripts.iter().enumerate() {
@@ -241,7 +241,7 @@ impl ClusterSession<'_> {
                 Ok(job) => {
                     state.rounds[at].arrays[n].job = Some(job);
                     folder.write_state(state)?;
-                    submitted.jobs.push(job);
+                    summary.jobs.push(job);
                 }
                 Err(error) => {
                     let first = state.rounds[at].arrays[n].first * state.rounds[at].per_task;
@@ -275,10 +275,11 @@ impl ClusterSession<'_> {
     /// Withdraws tickets, and closes at no cost those that no worker has begun. Returns their
     /// number.
     pub(super) fn withdraw(&self, folder: &GridFolder, tickets: &[&Ticket]) -> Result<usize> {
-        let mut books = LedgerCache::open(self.store, self.data)?;
-        let ledger = books.ledger()?;
-        let is_open =
-            |attempt: &str| books.account().charge_of(attempt).is_some_and(|charge| !charge.closed);
+        let mut ledgers = LedgerCache::open(self.store, self.data)?;
+        let ledger = ledgers.ledger()?;
+        let is_open = |attempt: &str| {
+            ledgers.account().charge_of(attempt).is_some_and(|charge| !charge.closed)
+        };
         let mut seen = HashSet::new();
         let open: Vec<&&Ticket> = tickets
             .iter()
@@ -290,7 +291,7 @@ impl ClusterSession<'_> {
             .iter()
             .filter(|ticket| unused.contains(&ticket.attempt))
             .filter_map(|ticket| {
-                closing_entry(books.account(), &ticket.attempt, &ticket.plan, self.data, 0)
+                closing_entry(ledgers.account(), &ticket.attempt, &ticket.plan, self.data, 0)
             })
             .collect();
         ledger.record_all(&closed)?;
@@ -398,7 +399,7 @@ impl ClusterSession<'_> {
             finished += usize::from(self.store.has_finished(&run.id)?);
         }
         let missing = runs.wanted.len() - finished;
-        let mut submitted = SubmissionSummary {
+        let mut summary = SubmissionSummary {
             runs: missing,
             finished,
             waiting: 0,
@@ -409,30 +410,34 @@ impl ClusterSession<'_> {
             let per_task = self.per_task(runs, missing);
             // Without asking Slurm, which need not be there.
             let largest = self.batch_system.largest_array().unwrap_or(1000);
-            let round = round(&runs.folder, 1, per_task, missing, largest);
+            let round = plan_round(&runs.folder, 1, per_task, missing, largest);
             let script = self.slurm.script(&runs.folder, &round.tickets, &round.arrays[0])?;
-            submitted.script = Some(script);
+            summary.script = Some(script);
         }
-        Ok(submitted)
+        Ok(summary)
     }
 }
 
 /// Plans a round of `runs` runs, in arrays that Slurm allows.
-fn round(
+fn plan_round(
     folder: &GridFolder,
-    n: usize,
+    round_number: usize,
     per_task: usize,
     runs: usize,
     largest: usize,
 ) -> SubmissionRound {
     let tasks = runs.div_ceil(per_task);
     let arrays = (0..tasks).step_by(largest).enumerate().map(|(i, first)| JobArray {
-        name: format!("epsilab-{}-{n}-{i}", folder.name()),
+        name: format!("epsilab-{}-{round_number}-{i}", folder.name()),
         first,
         tasks: largest.min(tasks - first),
         job: None,
     });
-    SubmissionRound { tickets: format!("tickets-{n}.jsonl"), per_task, arrays: arrays.collect() }
+    SubmissionRound {
+        tickets: format!("tickets-{round_number}.jsonl"),
+        per_task,
+        arrays: arrays.collect(),
+    }
 }
 
 /// Asks the batch system for the tasks that have not ended, and records the numbers of arrays

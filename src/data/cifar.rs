@@ -140,7 +140,7 @@ fn load(spec: &Spec, folder: Option<&Path>) -> Result<Dataset> {
     Ok(Dataset::new(name, source, classes, train, test))
 }
 
-/// Checked records of one file: label bytes and an image each.
+/// Checked records of one file. Each record has its label bytes, then its image.
 struct CifarRecords {
     bytes: Vec<u8>,
     /// Whether the hash of the file is that of an original file.
@@ -148,6 +148,10 @@ struct CifarRecords {
 }
 
 impl CifarRecords {
+    /// Reads a file, and checks its size, its labels and the hash of an original file.
+    ///
+    /// # Errors
+    /// `Io` if the file can't be read; `CorruptData` if a check fails.
     fn read(spec: &Spec, path: &Path) -> Result<Self> {
         let size = spec.labels.len() + PIXELS;
         let bytes = decompressed_file::read_decompressed(path, size * spec.sizes.0)?;
@@ -181,6 +185,7 @@ impl CifarRecords {
     }
 }
 
+/// Returns the examples of all files, with features scaled to -1 to 1.
 fn examples(spec: &Spec, files: Vec<CifarRecords>) -> Examples {
     let size = spec.labels.len() + PIXELS;
     let scaled: Vec<f32> = (0..=255u8).map(|x| (f32::from(x) / 255.0 - 0.5) / 0.5).collect();

@@ -35,7 +35,7 @@ pub(crate) trait Gather: Send + Sync + 'static {
 }
 
 /// The examples of one chunk: ranges of a list of examples.
-pub(crate) type Pieces = Vec<Range<usize>>;
+pub(crate) type ChunkRanges = Vec<Range<usize>>;
 
 /// The chunks of a batch, in the order of their use.
 pub(crate) struct ChunkRequest<S> {
@@ -43,7 +43,7 @@ pub(crate) struct ChunkRequest<S> {
     pub(crate) copies: Copies,
     /// The positions that the chunks list; `None` for all, in order.
     pub(crate) examples: Option<Vec<usize>>,
-    pub(crate) chunks: Vec<Pieces>,
+    pub(crate) chunks: Vec<ChunkRanges>,
 }
 
 impl<S> ChunkRequest<S> {

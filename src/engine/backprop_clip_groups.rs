@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::bound::{ClipFunction, ClipGroups};
-use super::clip_functions::{BuiltinClipFunction, Form};
+use super::clip_functions::{BuiltinClipFunction, ClipFactor};
 use crate::nn::{BackpropClippedSpec, LayerClips, LayerSpec, Network};
 use crate::{Error, ErrorKind, Result};
 
@@ -30,7 +30,7 @@ pub(super) fn groups(network: &Network, clip: &LayerClips) -> Result<ClipGroups>
     }
     let bounds = bounds.into_iter().map(|bound| -> Arc<dyn ClipFunction> {
         let max_grad_norm = bound.unwrap_or(f64::INFINITY);
-        Arc::new(BuiltinClipFunction { max_grad_norm, form: Form::Bounded })
+        Arc::new(BuiltinClipFunction { max_grad_norm, form: ClipFactor::Bounded })
     });
     ClipGroups::per_layer(network, bounds.collect())
 }

@@ -4,18 +4,18 @@ use burn::prelude::*;
 
 use super::bound::ClipFunction;
 
-/// Built-in rule that rescales a gradient of norm n; all but [`Scale`](Form::Scale) and
-/// [`Bounded`](Form::Bounded) to a norm of at most C.
+/// Built-in rule that rescales a gradient of norm n; all but [`Scale`](ClipFactor::Scale) and
+/// [`Bounded`](ClipFactor::Bounded) to a norm of at most C.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct BuiltinClipFunction {
     /// C, the largest norm of a gradient after rescaling.
     pub(super) max_grad_norm: f64,
-    pub(super) form: Form,
+    pub(super) form: ClipFactor,
 }
 
-/// Form of the factor of a rule. Each γ is a small positive number.
+/// Factor of a rule. Each γ is a small positive number.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Form {
+pub(crate) enum ClipFactor {
     /// Clipping: the factor min(1, C/n) (Abadi et al., 2016, algorithm 1).
     Clip,
     /// Automatic clipping, AUTO-S: the factor C/(n + γ) (Bu et al., 2023, arXiv:2206.07136).
@@ -35,11 +35,11 @@ impl ClipFunction for BuiltinClipFunction {
     fn factor(&self, norm: f32) -> f32 {
         let (norm, max_grad_norm) = (f64::from(norm), self.max_grad_norm);
         let factor = match self.form {
-            Form::Clip if norm > max_grad_norm => max_grad_norm / norm,
-            Form::Clip | Form::Bounded => 1.0,
-            Form::AutoS { gamma } => max_grad_norm / (norm + gamma),
-            Form::Normalise { gamma } => max_grad_norm / norm.max(gamma),
-            Form::Scale { factor } => factor,
+            ClipFactor::Clip if norm > max_grad_norm => max_grad_norm / norm,
+            ClipFactor::Clip | ClipFactor::Bounded => 1.0,
+            ClipFactor::AutoS { gamma } => max_grad_norm / (norm + gamma),
+            ClipFactor::Normalise { gamma } => max_grad_norm / norm.max(gamma),
+            ClipFactor::Scale { factor } => factor,
         } as f32;
         // Rounding a subnormal factor could double it.
         if factor < f32::MIN_POSITIVE { 0.0 } else { factor }
@@ -54,15 +54,17 @@ impl ClipFunction for BuiltinClipFunction {
             return norms.zeros_like();
         }
         let factors = match self.form {
-            Form::Scale { factor } => return norms.full_like(factor as f32),
-            Form::Bounded => return norms.ones_like(),
-            Form::Clip if bound == f32::INFINITY => return norms.ones_like(),
-            Form::Clip => {
+            ClipFactor::Scale { factor } => return norms.full_like(factor as f32),
+            ClipFactor::Bounded => return norms.ones_like(),
+            ClipFactor::Clip if bound == f32::INFINITY => return norms.ones_like(),
+            ClipFactor::Clip => {
                 let longer = norms.clone().greater_elem(bound);
                 norms.ones_like().mask_where(longer, norms.full_like(bound) / norms)
             }
-            Form::AutoS { gamma } => norms.full_like(bound) / (norms + gamma as f32),
-            Form::Normalise { gamma } => norms.full_like(bound) / norms.clamp_min(gamma as f32),
+            ClipFactor::AutoS { gamma } => norms.full_like(bound) / (norms + gamma as f32),
+            ClipFactor::Normalise { gamma } => {
+                norms.full_like(bound) / norms.clamp_min(gamma as f32)
+            }
         };
         let tiny = factors.clone().lower_elem(f32::MIN_POSITIVE);
         factors.mask_fill(tiny, 0.0)
@@ -79,7 +81,11 @@ mod tests {
     use crate::device::host::tensor_to_vec;
 
     fn rules(max_grad_norm: f64) -> [BuiltinClipFunction; 3] {
-        let forms = [Form::Clip, Form::AutoS { gamma: 0.01 }, Form::Normalise { gamma: 0.01 }];
+        let forms = [
+            ClipFactor::Clip,
+            ClipFactor::AutoS { gamma: 0.01 },
+            ClipFactor::Normalise { gamma: 0.01 },
+        ];
         forms.map(|form| BuiltinClipFunction { max_grad_norm, form })
     }
 

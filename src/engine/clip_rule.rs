@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::backprop_clip_groups;
 use super::bound::{Bound, ClipFunction, ClipGroups, l2_norm, sensitivity};
-use super::clip_functions::{BuiltinClipFunction, Form};
+use super::clip_functions::{BuiltinClipFunction, ClipFactor};
 use crate::nn::{LayerClips, Network};
 use crate::privacy::NeighbouringRelation;
 use crate::{Error, Result};
@@ -237,18 +237,21 @@ impl Bound for ClipRule {
             Arc::new(BuiltinClipFunction { max_grad_norm, form })
         };
         let (max_grad_norm, form) = match *self {
-            Self::Flat { max_grad_norm } => (max_grad_norm, Form::Clip),
-            Self::Unbounded { scale } => (f64::INFINITY, Form::Scale { factor: scale }),
-            Self::AutoS { max_grad_norm, gamma } => (max_grad_norm, Form::AutoS { gamma }),
-            Self::Normalised { max_grad_norm, gamma } => (max_grad_norm, Form::Normalise { gamma }),
+            Self::Flat { max_grad_norm } => (max_grad_norm, ClipFactor::Clip),
+            Self::Unbounded { scale } => (f64::INFINITY, ClipFactor::Scale { factor: scale }),
+            Self::AutoS { max_grad_norm, gamma } => (max_grad_norm, ClipFactor::AutoS { gamma }),
+            Self::Normalised { max_grad_norm, gamma } => {
+                (max_grad_norm, ClipFactor::Normalise { gamma })
+            }
             Self::PerLayer { max_grad_norm } => {
                 let layers = network.layer_of_parameters().into_iter().max().map_or(0, |l| l + 1);
                 let each = max_grad_norm / (layers as f64).sqrt();
-                return ClipGroups::per_layer(network, vec![rule(each, Form::Clip); layers]);
+                return ClipGroups::per_layer(network, vec![rule(each, ClipFactor::Clip); layers]);
             }
             Self::Backprop(clip) => return backprop_clip_groups::groups(network, &clip),
             Self::PerLayerGiven { ref max_grad_norms } => {
-                let rules = max_grad_norms.iter().map(|&bound| rule(bound, Form::Clip)).collect();
+                let rules =
+                    max_grad_norms.iter().map(|&bound| rule(bound, ClipFactor::Clip)).collect();
                 return ClipGroups::per_layer(network, rules);
             }
         };

@@ -34,7 +34,12 @@ impl<T: Clone> PerExample<T> {
 
 impl PerExample<f32> {
     /// Returns the result of an executor, with these values of the given examples of a batch.
-    pub(super) fn of_batch(&self, sum: Gradients, batch: &Batch, examples: &[usize]) -> ClippedSum {
+    pub(super) fn to_clipped_sum(
+        &self,
+        sum: Gradients,
+        batch: &Batch,
+        examples: &[usize],
+    ) -> ClippedSum {
         // NaN for the excluded examples, and where no norms were computed.
         let all = |values: &Vec<f32>| -> DeviceArray {
             let mut all = vec![f32::NAN; batch.len()];
@@ -49,24 +54,25 @@ impl PerExample<f32> {
     }
 }
 
-/// Returns the result of `compute` for the examples that are finite, with these examples. `each`
-/// returns the values of the examples in a result.
+/// Returns the result of `compute` for the examples that are finite, with these examples.
+/// `per_example` returns the values of the examples in a result.
 ///
 /// An example with finite features can still have a gradient that overflows, and one in a file can
 /// prove unreadable. It is removed and all chunks are computed again, so that the others are in the
 /// same chunks, with the same rounding, as in a batch without it.
-pub(super) fn of_finite<S>(
+pub(super) fn compute_on_finite_examples<S>(
     batch: &Batch,
     mut compute: impl FnMut(&[usize]) -> Result<S>,
-    each: impl Fn(&S) -> &PerExample<f32>,
+    per_example: impl Fn(&S) -> &PerExample<f32>,
 ) -> Result<(S, Vec<usize>)> {
     let mut examples = batch.finite_examples()?;
     loop {
         let sums = compute(&examples)?;
-        let (left_out, each) = (batch.excluded_examples(), each(&sums));
+        let left_out = batch.excluded_examples();
+        let values = per_example(&sums);
         let finite = |i: usize| {
-            let norm = each.norms.get(i).is_none_or(|norm| norm.is_finite());
-            norm && each.losses[i].is_finite() && !left_out.contains(&examples[i])
+            let norm = values.norms.get(i).is_none_or(|norm| norm.is_finite());
+            norm && values.losses[i].is_finite() && !left_out.contains(&examples[i])
         };
         let kept = (0..examples.len()).filter(|&i| finite(i)).map(|i| examples[i]);
         let kept: Vec<usize> = kept.collect();
@@ -86,12 +92,12 @@ mod tests {
     #[test]
     fn values_are_those_of_their_examples_and_excluded_ones_have_none() {
         let batch = Batch::new(vec![0.0; 3], &[1], vec![0; 3]).unwrap();
-        let each = PerExample {
+        let per_example = PerExample {
             norms: vec![1.0, 3.0],
             group_norms: vec![vec![0.5, 1.5], vec![0.25, 0.75]],
             losses: vec![7.0, 9.0],
         };
-        let sum = each.of_batch(Gradients::default(), &batch, &[0, 2]);
+        let sum = per_example.to_clipped_sum(Gradients::default(), &batch, &[0, 2]);
         let check = |values: &DeviceArray, [first, last]: [f32; 2]| {
             let values = values.to_vec();
             assert!(values[1].is_nan(), "{values:?}");

@@ -92,6 +92,6 @@ impl Executor for ReferenceExecutor {
         if let Some(weights) = weights {
             weights.apply_mask(&mut sum);
         }
-        Ok(values.of_batch(sum, batch, &finite))
+        Ok(values.to_clipped_sum(sum, batch, &finite))
     }
 }

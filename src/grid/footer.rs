@@ -106,11 +106,12 @@ impl GridPrivacyCost {
 
     /// Returns the cost of the grid's own private runs.
     fn own_cost(&self) -> &privacy::Result<PrivacyCost> {
-        self.own_cost
-            .get_or_init(|| self.headline(&self.own_charges).epsilon(&self.own_charges, self.delta))
+        self.own_cost.get_or_init(|| {
+            self.accountant_for(&self.own_charges).epsilon(&self.own_charges, self.delta)
+        })
     }
 
-    fn headline(&self, events: &[Event]) -> TightestAccountant {
+    fn accountant_for(&self, events: &[Event]) -> TightestAccountant {
         TightestAccountant::stated_for(self.stated, events)
     }
 
@@ -164,7 +165,7 @@ impl GridPrivacyCost {
         let (first, others) = self.own_charges.split_first()?;
         let best = [first.best_of(Trials::geometric(self.runs as f64))];
         let same = others.iter().all(|event| event == first);
-        same.then(|| self.headline(&best).epsilon(&best, self.delta).ok()).flatten()
+        same.then(|| self.accountant_for(&best).epsilon(&best, self.delta).ok()).flatten()
     }
 
     /// Describes a cost.

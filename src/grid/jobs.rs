@@ -14,8 +14,8 @@ use crate::store::RunStore;
 use crate::train::{Claim, Fit, Observer, Progress, Run};
 use crate::{Error, Result, runs};
 
-/// Trains all runs, as many at once as `split` says, which is asked before the first of them.
-/// Returns whether the grid was interrupted.
+/// Trains all runs, as many at once as `choose_allocation` says, which is called before the first
+/// of them. Returns whether the grid was interrupted.
 ///
 /// # Errors
 /// As [`GridScheduler::next_action`] and [`GridScheduler::complete`]; the runs that are being
@@ -23,7 +23,7 @@ use crate::{Error, Result, runs};
 pub(super) fn run(
     scheduler: &mut GridScheduler<'_>,
     store: &RunStore,
-    split: impl FnOnce() -> Result<JobAllocation>,
+    choose_allocation: impl FnOnce() -> Result<JobAllocation>,
 ) -> Result<bool> {
     // A grid whose runs are all stored times nothing and creates no ledger.
     let first = match scheduler.next_action()? {
@@ -31,24 +31,24 @@ pub(super) fn run(
         SchedulerAction::Stop => return Ok(true),
         SchedulerAction::Wait | SchedulerAction::Finish => return Ok(false),
     };
-    let split = split()?;
-    split.description.iter().for_each(|description| scheduler.note(description));
-    let site = JobContext { store, ledger: scheduler.ledgers.ledger()?, data: scheduler.data };
-    match &split.jobs[..] {
-        [] | [_] => run_sequentially(scheduler, &site, first),
-        shares => run_in_parallel(scheduler, &site, first, shares),
+    let allocation = choose_allocation()?;
+    allocation.description.iter().for_each(|description| scheduler.note(description));
+    let context = JobContext { store, ledger: scheduler.ledgers.ledger()?, data: scheduler.data };
+    match &allocation.jobs[..] {
+        [] | [_] => run_sequentially(scheduler, &context, first),
+        shares => run_in_parallel(scheduler, &context, first, shares),
     }
 }
 
 fn run_sequentially(
     scheduler: &mut GridScheduler<'_>,
-    site: &JobContext<'_>,
+    context: &JobContext<'_>,
     first: Box<RunRequest>,
 ) -> Result<bool> {
     let mut request = first;
     loop {
         let began = Instant::now();
-        let run = site.train(&request, &mut |event| scheduler.handle_event(&request, event));
+        let run = context.train(&request, &mut |event| scheduler.handle_event(&request, event));
         if !scheduler.complete(&request, run, began.elapsed().as_secs_f64())? {
             return Ok(true);
         }
@@ -76,7 +76,7 @@ struct WorkerSlot {
 
 fn run_in_parallel(
     scheduler: &mut GridScheduler<'_>,
-    site: &JobContext<'_>,
+    context: &JobContext<'_>,
     first: Box<RunRequest>,
     shares: &[JobResources],
 ) -> Result<bool> {
@@ -88,7 +88,7 @@ fn run_in_parallel(
             let (hand_out, works) = channel();
             let send = send.clone();
             scope.spawn(move || {
-                worker_loop(&works, site, share, &|message| send.send((job, message)).is_ok())
+                worker_loop(&works, context, share, &|message| send.send((job, message)).is_ok())
             });
             slots.push(WorkerSlot { sender: hand_out, work: None });
         }
@@ -152,7 +152,7 @@ fn run_in_parallel(
 /// Trains the runs that arrive, in the threads and on the device of this share.
 fn worker_loop(
     requests: &Receiver<Box<RunRequest>>,
-    site: &JobContext<'_>,
+    context: &JobContext<'_>,
     share: &JobResources,
     send: &(dyn Fn(Message) -> bool + Sync),
 ) {
@@ -163,7 +163,7 @@ fn worker_loop(
         let began = Instant::now();
         let train = || {
             share.install(|| {
-                site.train(&request, &mut |event| {
+                context.train(&request, &mut |event| {
                     send(Message::Event(event));
                 })
             })

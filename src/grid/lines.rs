@@ -6,7 +6,7 @@ use super::table::{describe_cell, labels};
 use crate::show::{Chart, MimeBundle, Panel, Series};
 
 /// Largest number of lines in a chart that a reader can distinguish.
-const MOST: usize = 8;
+const MAX_LINES: usize = 8;
 
 /// Returns a chart by name for each setting with several numbers as values: mean accuracy over the
 /// setting, a line for all cases that are alike otherwise. Error bars are one standard deviation
@@ -26,7 +26,7 @@ fn chart(result: &GridResult, setting: &str) -> Option<Chart> {
     let lines = lines(result.cells(), setting);
     let xs = || lines.iter().flat_map(|(_, cells)| cells).map(|(x, _)| *x);
     let (low, high) = (xs().reduce(f64::min)?, xs().reduce(f64::max)?);
-    if low == high || lines.len() > MOST {
+    if low == high || lines.len() > MAX_LINES {
         return None;
     }
     let panel = Panel::new("test accuracy ± standard deviation over seeds")

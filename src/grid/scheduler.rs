@@ -34,15 +34,20 @@ pub(crate) fn run_grid(
     run_with_allocation(experiment, build, data, store, observer, allocation::choose_allocation)
 }
 
-/// Trains the grid like [`run_grid`], with as many runs at once as `split` finds for the grid, its
-/// plans, the first model and the data.
+/// Trains the grid like [`run_grid`], with as many runs at once as `choose_allocation` finds for
+/// the grid, its plans, the first model and the data.
 pub(super) fn run_with_allocation(
     experiment: &Experiment,
     build: &dyn ModelFactory,
     data: &Dataset,
     store: &RunStore,
     observer: &mut dyn GridObserver,
-    split: impl FnOnce(&Experiment, &[Result<Plan>], &Model, &Dataset) -> Result<JobAllocation>,
+    choose_allocation: impl FnOnce(
+        &Experiment,
+        &[Result<Plan>],
+        &Model,
+        &Dataset,
+    ) -> Result<JobAllocation>,
 ) -> Result<GridResult> {
     let interrupt_guard = InterruptGuard::start();
     let first = build.model(0)?;
@@ -50,7 +55,8 @@ pub(super) fn run_with_allocation(
     let queue = RunQueue::new(experiment, build, data, &plans);
     let mut scheduler = GridScheduler::new(queue, store, observer, &interrupt_guard)?;
     scheduler.note(&format!("ledger {}", scheduler.ledgers.describe_ledger()));
-    let interrupted = jobs::run(&mut scheduler, store, || split(experiment, &plans, &first, data))?;
+    let interrupted =
+        jobs::run(&mut scheduler, store, || choose_allocation(experiment, &plans, &first, data))?;
     scheduler.into_result(store, first.name(), interrupted)
 }
 
@@ -206,7 +212,7 @@ impl<'a> GridScheduler<'a> {
         let experiment = queue.experiment;
         errors.into_values().for_each(|(at, error)| cells[at].errors.push(error));
         let private_runs: Vec<PrivateRun> = private_runs.into_values().collect();
-        let together = GridPrivacyCost::from_ledger(store, data, &private_runs, delta(&cells))?;
+        let privacy_cost = GridPrivacyCost::from_ledger(store, data, &private_runs, delta(&cells))?;
         Ok(GridResult(Arc::new(Inner {
             data: with_rehearsal_mark(data.name()),
             model: model.to_owned(),
@@ -216,7 +222,7 @@ impl<'a> GridScheduler<'a> {
             seeds: experiment.seeds,
             planned_runs: experiment.len(),
             interrupted,
-            privacy_cost: together,
+            privacy_cost,
             baseline: None,
             columns: Vec::new(),
         })))

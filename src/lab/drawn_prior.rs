@@ -17,17 +17,17 @@ const SEED: u64 = 1;
 /// Training images of a prior, grey and in colour (0.4 and 0.7 GB).
 const EXAMPLES: (usize, usize) = (120_000, 60_000);
 /// Test images of a prior.
-const TEST: usize = 2_000;
+const TEST_IMAGES: usize = 2_000;
 
 /// Function that makes the model for a data set.
-type Make = dyn Fn(&Dataset) -> Result<Model> + Send + Sync;
+type ModelBuilderFn = dyn Fn(&Dataset) -> Result<Model> + Send + Sync;
 
 /// Builder of a model that was trained on images drawn by code, as the start of a run on private
 /// data. [`drawn_prior`] returns one.
 #[derive(Clone)]
 pub struct DrawnPrior {
     data: Dataset,
-    make: Arc<Make>,
+    make: Arc<ModelBuilderFn>,
     examples: usize,
     epochs: f64,
     seed: Option<u64>,
@@ -60,7 +60,7 @@ pub struct DrawnPrior {
 /// anything. (Tang, Panda, Sehwag and Mittal, 2023, "Differentially private image classification by
 /// learning priors from random processes", learn priors without labels, from other processes.)
 pub fn drawn_prior(data: &Dataset) -> DrawnPrior {
-    let make: Arc<Make> = Arc::new(|data| models::papernot_cnn(data).seed(SEED).build());
+    let make: Arc<ModelBuilderFn> = Arc::new(|data| models::papernot_cnn(data).seed(SEED).build());
     let examples = if data.shape() == [3, 32, 32] { EXAMPLES.1 } else { EXAMPLES.0 };
     let data = data.clone();
     let (seed, device, new_head) = (None, None, false);
@@ -123,8 +123,8 @@ impl DrawnPrior {
     /// images out of range.
     pub fn drawn(&self) -> Result<Dataset> {
         match *self.data.shape() {
-            [1, 28, 28] => data::drawn_digits(self.examples, TEST, SEED),
-            [3, 32, 32] => data::dead_leaves(self.examples, TEST, SEED),
+            [1, 28, 28] => data::drawn_digits(self.examples, TEST_IMAGES, SEED),
+            [3, 32, 32] => data::dead_leaves(self.examples, TEST_IMAGES, SEED),
             ref shape => {
                 let what = format!("a drawn prior for {}", self.data.name());
                 let why = format!(

@@ -241,7 +241,7 @@ fn coordinates(sparsity: &Sparsity, rows: &mut Rows, warnings: &mut Vec<String>)
     Ok(())
 }
 
-/// Adds the rows about epsilon, by the headline accountant and by the others.
+/// Adds the rows about epsilon, by the tightest accountant and by the others.
 fn epsilon_rows(plan: &Plan, spent: &PrivacyCost, delta: Delta, rows: &mut Rows) {
     let epsilon = format!("{} ({})", format::eps(spent.epsilon), spent.accountant);
     add(rows, format!("epsilon at delta {}", format::delta(delta.0)), epsilon);

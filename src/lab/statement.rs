@@ -137,7 +137,7 @@ fn describe_bound(privacy: &Privacy) -> String {
     }
 }
 
-/// Returns the headline accountant's answer if it equals the recorded epsilon, otherwise the
+/// Returns the tightest accountant's answer if it equals the recorded epsilon, otherwise the
 /// recorded epsilon alone.
 fn recompute_spent(
     epsilon: f64,

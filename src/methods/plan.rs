@@ -217,8 +217,8 @@ impl Plan {
             return Ok(());
         }
         let delta = self.privacy.as_ref().map_or(Delta::DEFAULT, |privacy| privacy.delta);
-        let headline = TightestAccountant::with_neighbouring(self.neighbouring());
-        match headline.epsilon(&[event], delta) {
+        let tightest = TightestAccountant::with_neighbouring(self.neighbouring());
+        match tightest.epsilon(&[event], delta) {
             Ok(spent) if spent.epsilon > target.0 * (1.0 + 1e-9) => {
                 let what = format!("a plan of {} for epsilon {target}", self.method);
                 let why = format!("the releases cost epsilon {}", spent.epsilon);
@@ -562,8 +562,8 @@ impl Plan {
     /// mask depends on.
     pub fn spent_after(&self, steps: u64) -> Result<Option<PrivacyCost>> {
         let cost = |privacy: &Privacy| {
-            let headline = TightestAccountant::with_neighbouring(self.neighbouring());
-            headline.epsilon(&self.releases_after(steps), privacy.delta)
+            let tightest = TightestAccountant::with_neighbouring(self.neighbouring());
+            tightest.epsilon(&self.releases_after(steps), privacy.delta)
         };
         Ok(self.privacy.as_ref().filter(|_| self.has_guarantee()).map(cost).transpose()?)
     }
@@ -588,8 +588,8 @@ impl Plan {
     pub(crate) fn epsilons_after(&self, at: &[u64]) -> Result<Option<Vec<f64>>> {
         let costs = |privacy: &Privacy| {
             let lists: Vec<_> = at.iter().map(|&steps| self.releases_after(steps)).collect();
-            let headline = TightestAccountant::with_neighbouring(self.neighbouring());
-            let spent = headline.epsilons_for_prefixes(&lists, privacy.delta)?;
+            let tightest = TightestAccountant::with_neighbouring(self.neighbouring());
+            let spent = tightest.epsilons_for_prefixes(&lists, privacy.delta)?;
             Ok(spent.into_iter().map(|spent| spent.epsilon).collect())
         };
         self.privacy.as_ref().filter(|_| self.has_guarantee()).map(costs).transpose()

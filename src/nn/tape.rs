@@ -85,12 +85,12 @@ impl Tape for NoTape {
     }
 }
 
-/// Clip of backpropagation clipping for the gradient g of an example's loss with respect to the
+/// Rule of backpropagation clipping for the gradient g of an example's loss with respect to the
 /// output of a layer. A gradient that is not finite becomes zero. An example of k augmented copies
 /// has g / k in each, which is scaled down to `max_norm / k`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum UpstreamClip {
-    /// Clip of linear maps and convolutions: g is scaled down to `max_norm` in the smaller of the
+    /// Rule for linear maps and convolutions: g is scaled down to `max_norm` in the smaller of the
     /// norms that are used.
     LinearMap {
         /// Bound on the norm.
@@ -100,7 +100,7 @@ pub enum UpstreamClip {
         /// Factor on the L2 norm, if that norm is used.
         sqrt_m: Option<f64>,
     },
-    /// Clip of embeddings: the sum over time of ‖gₜ‖₂ is scaled down to `max_norm`.
+    /// Rule for embeddings: the sum over time of ‖gₜ‖₂ is scaled down to `max_norm`.
     TokenLookup {
         /// Bound on the norm.
         max_norm: f64,

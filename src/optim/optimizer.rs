@@ -198,7 +198,7 @@ impl FromStr for Optimizer {
 #[serde(untagged, expecting = "an optimizer: sgd, nesterov, adam, adamw or dp_adam_bc")]
 enum SerializedOptimizer {
     Usual(Usual),
-    Given(Given),
+    Given(SerializedRule),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -212,7 +212,7 @@ enum Usual {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Given {
+enum SerializedRule {
     Sgd {
         momentum: f64,
     },
@@ -231,11 +231,11 @@ impl From<Optimizer> for SerializedOptimizer {
             Optimizer::Adam(AdamParams::ADAM) => Self::Usual(Usual::Adam),
             Optimizer::AdamW(AdamParams::ADAM) => Self::Usual(Usual::AdamW),
             Optimizer::DpAdamBc(AdamParams::DP_ADAM_BC) => Self::Usual(Usual::DpAdamBc),
-            Optimizer::Sgd { momentum } => Self::Given(Given::Sgd { momentum }),
-            Optimizer::Nesterov { momentum } => Self::Given(Given::Nesterov { momentum }),
-            Optimizer::Adam(moments) => Self::Given(Given::Adam(moments)),
-            Optimizer::AdamW(moments) => Self::Given(Given::AdamW(moments)),
-            Optimizer::DpAdamBc(moments) => Self::Given(Given::DpAdamBc(moments)),
+            Optimizer::Sgd { momentum } => Self::Given(SerializedRule::Sgd { momentum }),
+            Optimizer::Nesterov { momentum } => Self::Given(SerializedRule::Nesterov { momentum }),
+            Optimizer::Adam(moments) => Self::Given(SerializedRule::Adam(moments)),
+            Optimizer::AdamW(moments) => Self::Given(SerializedRule::AdamW(moments)),
+            Optimizer::DpAdamBc(moments) => Self::Given(SerializedRule::DpAdamBc(moments)),
         }
     }
 }
@@ -246,11 +246,15 @@ impl From<SerializedOptimizer> for Optimizer {
             SerializedOptimizer::Usual(Usual::Adam) => Self::adam(),
             SerializedOptimizer::Usual(Usual::AdamW) => Self::adamw(),
             SerializedOptimizer::Usual(Usual::DpAdamBc) => Self::dp_adam_bc(),
-            SerializedOptimizer::Given(Given::Sgd { momentum }) => Self::Sgd { momentum },
-            SerializedOptimizer::Given(Given::Nesterov { momentum }) => Self::Nesterov { momentum },
-            SerializedOptimizer::Given(Given::Adam(moments)) => Self::Adam(moments),
-            SerializedOptimizer::Given(Given::AdamW(moments)) => Self::AdamW(moments),
-            SerializedOptimizer::Given(Given::DpAdamBc(moments)) => Self::DpAdamBc(moments),
+            SerializedOptimizer::Given(SerializedRule::Sgd { momentum }) => Self::Sgd { momentum },
+            SerializedOptimizer::Given(SerializedRule::Nesterov { momentum }) => {
+                Self::Nesterov { momentum }
+            }
+            SerializedOptimizer::Given(SerializedRule::Adam(moments)) => Self::Adam(moments),
+            SerializedOptimizer::Given(SerializedRule::AdamW(moments)) => Self::AdamW(moments),
+            SerializedOptimizer::Given(SerializedRule::DpAdamBc(moments)) => {
+                Self::DpAdamBc(moments)
+            }
         }
     }
 }

@@ -65,8 +65,8 @@ pub(crate) fn train_and_store(
     // An interrupt while the finished run is stored must not lose what was paid for.
     let _interrupt_guard = InterruptGuard::start();
     store.check_disk_space(plan, model)?;
-    let mut keeper = CheckpointManager::open(store.checkpoint_dir(id), id, plan)?;
-    if let Some(checkpoint) = keeper.as_ref().and_then(CheckpointManager::resume_header) {
+    let mut checkpoints = CheckpointManager::open(store.checkpoint_dir(id), id, plan)?;
+    if let Some(checkpoint) = checkpoints.as_ref().and_then(CheckpointManager::resume_header) {
         observer.on_note(&resume_note(checkpoint));
     } else if let Some(ledger) = fit.claim.ledger()
         && let Some(note) = earlier_attempts::describe_earlier_attempts(ledger, id, plan)?
@@ -75,7 +75,7 @@ pub(crate) fn train_and_store(
     }
     let trained = match plan.selection() {
         Some(selection) => train::fit_private_selection(fit, selection, observer),
-        None => fit.run(keeper.as_mut(), observer),
+        None => fit.run(checkpoints.as_mut(), observer),
     };
     let trained = trained.map(|run| match store.save(&run, &show::run_files(&run)) {
         Ok(_) => run,
@@ -90,8 +90,8 @@ pub(crate) fn train_and_store(
         // A device or a file system may work again, but parameters that diverged do so again.
         Err(error) => error.kind() == ErrorKind::Model,
     };
-    if let Some(keeper) = keeper.filter(|_| is_over)
-        && let Err(error) = keeper.remove()
+    if let Some(checkpoints) = checkpoints.filter(|_| is_over)
+        && let Err(error) = checkpoints.remove()
     {
         observer.on_warning(&error);
     }
@@ -157,10 +157,12 @@ pub(crate) fn train_precharged(
     observer: &mut dyn Observer,
 ) -> Result<PrechargedOutcome> {
     let _interrupt_guard = InterruptGuard::start();
-    let mut keeper = CheckpointManager::open(store.checkpoint_dir(fit.id), fit.id, fit.plan)?;
-    let first =
-        keeper.as_ref().and_then(CheckpointManager::resume_header).map_or(0, |found| found.step);
-    let run = fit.run(keeper.as_mut(), observer)?;
+    let mut checkpoints = CheckpointManager::open(store.checkpoint_dir(fit.id), fit.id, fit.plan)?;
+    let first = checkpoints
+        .as_ref()
+        .and_then(CheckpointManager::resume_header)
+        .map_or(0, |found| found.step);
+    let run = fit.run(checkpoints.as_mut(), observer)?;
     if !run.is_finished() {
         return Ok(PrechargedOutcome::Interrupted {
             taken: run.record().steps.saturating_sub(first),
@@ -168,8 +170,8 @@ pub(crate) fn train_precharged(
     }
     let run = if grant.inexact_repeat { run.with_inexact_repetition() } else { run };
     let published = store.publish(&run, &show::run_files(&run), grant.conflict_path)?;
-    if let Some(keeper) = keeper
-        && let Err(error) = keeper.remove()
+    if let Some(checkpoints) = checkpoints
+        && let Err(error) = checkpoints.remove()
     {
         observer.on_warning(&error);
     }

@@ -103,6 +103,8 @@ fn sparkline(values: &[f64]) -> String {
     means.into_iter().map(level).collect()
 }
 
+/// Returns the line that states label and range of the x axis; `None` for a chart without points or
+/// without a label.
 fn x_range_line(chart: &Chart) -> Option<String> {
     let (first, last) = extent(chart.points().map(|point| point.0))?;
     if chart.x_label.is_empty() {

@@ -18,7 +18,7 @@ const ROUNDING: f64 = 1e-6;
 /// epsilon is not the recomputed one.
 ///
 /// # Guarantee
-/// The claimed epsilon is at least what the headline accountant proves for the recorded releases,
+/// The claimed epsilon is at least what the tightest accountant proves for the recorded releases,
 /// and at least the recorded value: editing one of them can only raise it. If no accountant covers
 /// the releases, no epsilon is claimed. Edits that lower both are found by comparing with the
 /// ledger ([`check_releases_match_charge`](super::ledger_check::check_releases_match_charge)).

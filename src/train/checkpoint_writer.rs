@@ -32,12 +32,12 @@ impl<'a> CheckpointWriter<'a> {
     /// # Errors
     /// As writing a checkpoint.
     pub(super) fn open(
-        keeper: &'a mut CheckpointManager,
+        manager: &'a mut CheckpointManager,
         (id, attempt): (&str, &str),
         (plan, model, data): (&Plan, &Model, &Dataset),
         device: DeviceSpec,
         (seeds, mask): (&Seeds, Option<&Mask>),
-        found: Option<Checkpoint>,
+        resume_from: Option<Checkpoint>,
     ) -> Result<Self> {
         let about = CheckpointHeader {
             id: id.to_owned(),
@@ -49,15 +49,10 @@ impl<'a> CheckpointWriter<'a> {
             device: device.to_string(),
             ..CheckpointHeader::default()
         };
-        let resumed = found.as_ref().map(|found| found.payload.resumed.clone());
+        let resumed = resume_from.as_ref().map(|checkpoint| checkpoint.payload.resumed.clone());
         let resumed = resumed.unwrap_or_default();
-        let mut writer = Self {
-            manager: keeper,
-            header_template: about,
-            seeds: seeds.clone(),
-            resumed,
-            resume_from: found,
-        };
+        let mut writer =
+            Self { manager, header_template: about, seeds: seeds.clone(), resumed, resume_from };
         if writer.resume_from.is_none() {
             let mask = mask.map(Mask::to_bytes).transpose()?;
             let arrays = super::train_state::parameter_arrays(model.network());

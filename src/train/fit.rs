@@ -81,8 +81,8 @@ pub(crate) enum Claim<'a> {
 }
 
 impl<'a> Fit<'a> {
-    /// Trains the run, as [`fit`]. With a keeper, it goes on from the checkpoint that `keeper`
-    /// found, if any, and writes others. The caller removes them when the run has been stored.
+    /// Trains the run, as [`fit`]. With `checkpoints`, it goes on from the one that is there, if
+    /// any, and writes others. The caller removes them when the run has been stored.
     ///
     /// # Guarantee
     /// A run that goes on is charged under the entry that its checkpoint names, once, with the
@@ -97,40 +97,46 @@ impl<'a> Fit<'a> {
     /// another attempt; `CorruptData` if the checkpoint is not that of this run.
     pub(crate) fn run(
         self,
-        mut keeper: Option<&mut CheckpointManager>,
+        mut checkpoints: Option<&mut CheckpointManager>,
         observer: &mut dyn Observer,
     ) -> Result<Run> {
-        self.check_grant(keeper.as_deref())?;
+        self.check_grant(checkpoints.as_deref())?;
         let Self { id, plan, data, .. } = self;
         let no_ledger = Ledger::in_memory();
         let ledger = self.claim.ledger().unwrap_or(&no_ledger);
         let model = &plan.prepare_model(&plan.initial_model(self.model)?)?;
         validation::validate_inputs(plan, model, data, ledger)?;
         let device = plan.resolve_device()?;
-        let mut found =
-            keeper.as_mut().map(|keeper| keeper.take_checkpoint(device)).transpose()?.flatten();
-        let (charge, seeds, mask) = self.start(model, ledger, &mut found)?;
-        let resumed = found.as_ref().map(|found| found.payload.resumed.clone());
-        let checkpoints =
-            keeper.is_some().then(|| CheckpointRecord { resumed: resumed.unwrap_or_default() });
+        let mut checkpoint = checkpoints
+            .as_mut()
+            .map(|checkpoints| checkpoints.take_checkpoint(device))
+            .transpose()?
+            .flatten();
+        let (charge, seeds, mask) = self.start(model, ledger, &mut checkpoint)?;
+        let resumed = checkpoint.as_ref().map(|checkpoint| checkpoint.payload.resumed.clone());
+        let checkpoint_record = checkpoints
+            .is_some()
+            .then(|| CheckpointRecord { resumed: resumed.unwrap_or_default() });
         let guard = DeviceGuard::new(device);
         let initial_model = guard.run(|| {
             device.check_run(!plan.settings().precision.is_default())?;
-            Ok(match &found {
-                Some(found) => found.restore_initial_model(model)?.on_device(&device.burn_device()),
+            Ok(match &checkpoint {
+                Some(checkpoint) => {
+                    checkpoint.restore_initial_model(model)?.on_device(&device.burn_device())
+                }
                 None => model.on_device(&device.burn_device()),
             })
         })?;
         let names = (id, charge.attempt_id());
-        let writer = keeper.map(|keeper| {
+        let writer = checkpoints.map(|checkpoints| {
             let seeds = (&seeds, mask.as_ref());
             CheckpointWriter::open(
-                keeper,
+                checkpoints,
                 names,
                 (plan, &initial_model, data),
                 device,
                 seeds,
-                found,
+                checkpoint,
             )
         });
         let writer = writer.transpose()?;
@@ -149,7 +155,7 @@ impl<'a> Fit<'a> {
         let trained = guard
             .run(|| training.run(&mut tracker, &mut meter, &interrupt_guard, writer, observer))
             .map_err(|error| prefer_device_error(device, error));
-        let (trained, charged, not_closed) = settle_charge(trained, &charge, &tracker)?;
+        let (trained, charged, closing_error) = settle_charge(trained, &charge, &tracker)?;
         let network = guard
             .run(|| {
                 meter.record_final(&mut tracker, &trained.network)?;
@@ -166,19 +172,19 @@ impl<'a> Fit<'a> {
         let TrainingOutput { mask, selection_log, .. } = trained;
         let first_error = tracker.first_error.take();
         let record =
-            self.record(model, device, charge.attempt_id(), charged, checkpoints, tracker)?;
+            self.record(model, device, charge.attempt_id(), charged, checkpoint_record, tracker)?;
         let provenance = start::provenance_after(model.provenance(), plan, mask.as_ref(), data);
         let trained = model.with_network(network).with_provenance(provenance);
         let run = Run::new(record.with_start(model.provenance()), trained, mask, selection_log);
         observer.on_finish(&run);
-        for error in not_closed.iter().chain(&first_error) {
+        for error in closing_error.iter().chain(&first_error) {
             observer.on_warning(error);
         }
         Ok(run)
     }
 
     /// Checks that every process which trains a granted run releases the same.
-    fn check_grant(&self, keeper: Option<&CheckpointManager>) -> Result<()> {
+    fn check_grant(&self, checkpoints: Option<&CheckpointManager>) -> Result<()> {
         let Claim::Granted(attempt) = self.claim else { return Ok(()) };
         let id = self.id;
         if self.plan.seed().is_none() {
@@ -187,13 +193,13 @@ impl<'a> Fit<'a> {
                        single charge";
             return Err(Error::new(ErrorKind::Ledger, what, why).fix("give the run a seed"));
         }
-        if let Some(found) = keeper.and_then(CheckpointManager::resume_header)
-            && found.attempt != attempt
+        if let Some(header) = checkpoints.and_then(CheckpointManager::resume_header)
+            && header.attempt != attempt
         {
             let what = format!("the checkpoint of the run {id}");
             let why = format!(
                 "the checkpoint is charged as {}, but this run as {attempt}",
-                found.attempt
+                header.attempt
             );
             return Err(Error::new(ErrorKind::Ledger, what, why)
                 .fix("submit the grid again, which resumes under that entry"));
@@ -207,26 +213,26 @@ impl<'a> Fit<'a> {
         &self,
         model: &Model,
         ledger: &'l Ledger,
-        found: &mut Option<Checkpoint>,
+        checkpoint: &mut Option<Checkpoint>,
     ) -> Result<(RunCharge<'l>, Seeds, Option<Mask>)>
     where
         'a: 'l,
     {
         let Self { id, plan, data, claim, .. } = *self;
         // A stored run may be trained again under the same id; the ledger has an entry per attempt.
-        let charge = match (claim, &*found) {
+        let charge = match (claim, &*checkpoint) {
             (Claim::Granted(run) | Claim::Trial(run), _) => RunCharge::external(ledger, plan, run),
-            (Claim::Charge(_), Some(found)) => {
-                RunCharge::from_checkpoint(ledger, plan, &found.header)?
+            (Claim::Charge(_), Some(checkpoint)) => {
+                RunCharge::from_checkpoint(ledger, plan, &checkpoint.header)?
             }
             (Claim::Charge(_), None) => RunCharge::new(ledger, plan, id)?,
         };
-        let (seeds, mask) = match found {
-            Some(found) => {
-                if let Some(last) = found.payload.resumed.last_mut() {
+        let (seeds, mask) = match checkpoint {
+            Some(checkpoint) => {
+                if let Some(last) = checkpoint.payload.resumed.last_mut() {
                     last.repeated |= charge.is_behind();
                 }
-                (found.payload.seeds.clone(), found.mask()?)
+                (checkpoint.payload.seeds.clone(), checkpoint.mask()?)
             }
             None => {
                 let seeds = Seeds::new(plan.seed(), &seed_label(id, model))?;
@@ -317,10 +323,10 @@ fn settle_charge(
         // Released parameters decided when the run failed, so the whole plan stays charged.
         Err(_) => plan.steps(),
     };
-    let not_closed = charge.close(spent).err();
-    let charged = if not_closed.is_none() { spent } else { plan.steps() };
+    let closing_error = charge.close(spent).err();
+    let charged = if closing_error.is_none() { spent } else { plan.steps() };
     let trained = trained.map_err(|error| with_charged_steps(error, charged, plan))?;
-    Ok((trained, charged, not_closed))
+    Ok((trained, charged, closing_error))
 }
 
 /// Returns the cause of a failed training. The device is tested again: one that has stopped

@@ -19,7 +19,7 @@ use crate::{Error, ErrorKind, Result};
 const EVALUATIONS: u64 = 10;
 /// Evaluations before the first of those, as parts of the run: the chart must not be empty for
 /// epochs. Together with the first step they add at most three evaluations.
-const EARLY: [u64; 2] = [60, 20];
+const EARLY_EVALUATION_DIVISORS: [u64; 2] = [60, 20];
 /// Evenly spaced points along a run at which loss, epsilon and norm are recorded.
 const POINTS: u64 = 60;
 
@@ -268,7 +268,7 @@ fn is_recorded(step: u64, steps: u64) -> bool {
 /// sixtieth and a twentieth of the run, then after each tenth. The schedule depends on the plan
 /// only, never on the clock, so that a seeded run repeats its curve.
 fn is_evaluated(step: u64, steps: u64) -> bool {
-    let early = || EARLY.iter().any(|part| step == steps.div_ceil(*part));
+    let early = || EARLY_EVALUATION_DIVISORS.iter().any(|part| step == steps.div_ceil(*part));
     step == 1 || is_evenly_spaced(EVALUATIONS, step, steps) || early()
 }
 

@@ -30,8 +30,8 @@ pub(super) fn describe_noisy_cost(runs: usize, plan: &Plan) -> String {
     let Some(privacy) = plan.privacy() else { return String::new() };
     let (event, delta) = (plan.event(), privacy.delta);
     let epsilon_of = |event| {
-        let headline = TightestAccountant::with_neighbouring(plan.neighbouring());
-        headline.epsilon(&[event], delta).map_or("?".into(), |spent| format::eps(spent.epsilon))
+        let tightest = TightestAccountant::with_neighbouring(plan.neighbouring());
+        tightest.epsilon(&[event], delta).map_or("?".into(), |spent| format::eps(spent.epsilon))
     };
     let all = epsilon_of(event.repeated(runs as u64));
     let description =

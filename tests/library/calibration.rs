@@ -163,15 +163,15 @@ fn the_initial_noise_of_a_schedule_meets_the_target() {
 
 #[test]
 fn the_headline_needs_no_more_noise_than_rdp() {
-    let headline = TightestAccountant::new();
+    let tightest = TightestAccountant::new();
     for (target, q, steps) in [(3.0, 2048.0 / 6e4, 879), (1.0, 256.0 / 6e4, 2345), (2.0, 1.0, 50)] {
         let (epsilon, rate) = (Epsilon(target), SamplingRate(q));
-        let found = noise_multiplier_for(epsilon, DELTA, rate, steps, &headline).unwrap();
+        let found = noise_multiplier_for(epsilon, DELTA, rate, steps, &tightest).unwrap();
         let rdp = noise_multiplier_for(epsilon, DELTA, rate, steps, &Rdp::default()).unwrap();
         assert!(found.noise_multiplier.0 <= rdp.noise_multiplier.0 * (1.0 + 1e-5), "{found}");
-        let again = epsilon_for(DELTA, rate, found.noise_multiplier, steps, &headline).unwrap();
+        let again = epsilon_for(DELTA, rate, found.noise_multiplier, steps, &tightest).unwrap();
         assert!(again.epsilon <= target && again.epsilon == found.epsilon);
-        assert_eq!(found.accountant, headline.name());
+        assert_eq!(found.accountant, tightest.name());
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use epsilab::lab::open_ledger;
 use epsilab::privacy::{
-    Accountant, Delta, EntryKind, Epsilon, Event, NeighbouringRelation, TightestAccountant,
+    Accountant, Delta, EntryContent, Epsilon, Event, NeighbouringRelation, TightestAccountant,
 };
 
 use crate::support::{environment, process};
@@ -25,8 +25,8 @@ fn training(steps: u64) -> Event {
 }
 
 fn epsilon(events: &[Event]) -> f64 {
-    let headline = TightestAccountant::with_neighbouring(NeighbouringRelation::AddOrRemoveOne);
-    headline.epsilon(events, DELTA).expect("an epsilon").epsilon
+    let tightest = TightestAccountant::with_neighbouring(NeighbouringRelation::AddOrRemoveOne);
+    tightest.epsilon(events, DELTA).expect("an epsilon").epsilon
 }
 
 /// Starts a process with a role in a test, on the ledger in `path`.
@@ -202,7 +202,7 @@ fn a_kill_at_any_moment_leaves_a_usable_ledger() {
             );
             checked += 1;
         }
-        assert!(entries.iter().all(|entry| matches!(entry.kind, EntryKind::Planned { .. })));
+        assert!(entries.iter().all(|entry| matches!(entry.content, EntryContent::Planned { .. })));
     }
     assert!(checked > 0, "every kill came while the file was empty: nothing was checked");
 }

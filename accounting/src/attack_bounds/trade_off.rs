@@ -78,10 +78,10 @@ impl TradeOff {
         if let Ok(profile) = Pld::with_neighbouring(neighbouring).privacy_profile(events) {
             return Ok(Self::from_profile(&profile));
         }
-        let headline = TightestAccountant::with_neighbouring(neighbouring);
+        let tightest = TightestAccountant::with_neighbouring(neighbouring);
         // Deltas without an answer are skipped. If there is none at all, the first error is
         // returned.
-        let answers = DELTAS.map(|d| headline.epsilon(events, Delta(d)).map(|s| (s.epsilon, d)));
+        let answers = DELTAS.map(|d| tightest.epsilon(events, Delta(d)).map(|s| (s.epsilon, d)));
         let pairs: Vec<_> = answers.iter().flatten().copied().collect();
         match answers.into_iter().find_map(|result| result.err()).filter(|_| pairs.is_empty()) {
             Some(refusal) => Err(refusal),

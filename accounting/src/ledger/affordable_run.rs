@@ -34,18 +34,18 @@ impl LedgerState {
         let like_the_last =
             self.charges().iter().rev().find_map(|run| poisson_parameters(&run.event));
         let (rate, steps) = like_the_last.unwrap_or((1.0, 1));
-        let (events, headline) = self.events_and_accountant();
+        let (events, tightest) = self.events_and_accountant();
         let found = noise_multiplier_given_prior(
             &events,
             budget.epsilon,
             budget.delta,
             SamplingRate(rate),
             steps,
-            &headline,
+            &tightest,
         )?;
         let noise_multiplier = found.noise_multiplier;
         let event = Event::poisson(rate, noise_multiplier.0, steps);
-        let epsilon = headline.epsilon(&[event], budget.delta)?.epsilon;
+        let epsilon = tightest.epsilon(&[event], budget.delta)?.epsilon;
         Ok(AffordableRun { epsilon, noise_multiplier, reference_sampling: like_the_last })
     }
 }

@@ -103,8 +103,8 @@ impl LedgerState {
     ) -> (Vec<Event>, TightestAccountant) {
         let events: Vec<_> = self.events().into_iter().chain(plan.cloned()).collect();
         let of_runs = self.charges().iter().find_map(|charge| charge.neighbouring);
-        let headline = TightestAccountant::stated_for(stated.or(of_runs), &events);
-        (events, headline)
+        let tightest = TightestAccountant::stated_for(stated.or(of_runs), &events);
+        (events, tightest)
     }
 
     /// Returns the neighbouring relation of [`total`](Self::total).
@@ -122,8 +122,8 @@ impl LedgerState {
     /// Upper bound of [`TightestAccountant`] under [`neighbouring`](Self::neighbouring) for all
     /// charged events together.
     pub fn total(&self, delta: Delta) -> Result<PrivacyCost> {
-        let (events, headline) = self.events_and_accountant();
-        headline.epsilon(&events, delta)
+        let (events, tightest) = self.events_and_accountant();
+        tightest.epsilon(&events, delta)
     }
 
     /// Computes the epsilon of all runs that have a guarantee.
@@ -163,8 +163,8 @@ impl LedgerState {
         stated: Option<NeighbouringRelation>,
     ) -> Result<Option<BudgetStatus>> {
         let Some(budget) = self.budget() else { return Ok(None) };
-        let (events, headline) = self.with_plan(Some(plan), stated);
-        let spent = match headline.epsilon(&events, budget.delta) {
+        let (events, tightest) = self.with_plan(Some(plan), stated);
+        let spent = match tightest.epsilon(&events, budget.delta) {
             Ok(spent) => spent,
             Err(_) => {
                 // No accountant supports the composition: find out whether the plan or the earlier
@@ -185,7 +185,7 @@ impl LedgerState {
                 ));
             }
         };
-        let neighbouring = headline.neighbouring();
+        let neighbouring = tightest.neighbouring();
         let after =
             BudgetStatus { budget, cost: spent, runs: self.charges().len() + 1, neighbouring };
         if !after.is_overspent() {

@@ -93,10 +93,10 @@ fn the_newest_budget_applies_and_earlier_ones_stay_on_record() {
     assert!(refused.advice().starts_with("nothing is left"), "{refused}");
     ledger.close_run("run", &training(999)).unwrap();
 
-    let kinds = ledger.entries().unwrap().into_iter().map(|entry| entry.kind);
-    let limits: Vec<_> = kinds
-        .filter_map(|kind| match kind {
-            EntryKind::Budget(budget) => Some(budget.epsilon.0),
+    let contents = ledger.entries().unwrap().into_iter().map(|entry| entry.content);
+    let limits: Vec<_> = contents
+        .filter_map(|content| match content {
+            EntryContent::Budget(budget) => Some(budget.epsilon.0),
             _ => None,
         })
         .collect();

@@ -10,7 +10,7 @@ use crate::{Error, ErrorKind, Event, NeighbouringRelation, Result};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum EntryKind {
+pub enum EntryContent {
     /// Plan of a run that is about to start: everything it may release is charged.
     Planned {
         /// The id of the run, unique in a ledger.
@@ -42,7 +42,7 @@ pub enum EntryKind {
 pub struct Entry {
     /// A plan, its correction, its resumption, or a budget.
     #[serde(flatten)]
-    pub kind: EntryKind,
+    pub content: EntryContent,
     /// Content hash of the data set.
     pub data_hash: String,
     /// Time of the entry: UTC, ISO 8601, whole seconds. Filled in by the [`Book`](super::Book) that
@@ -65,22 +65,22 @@ pub struct Entry {
 impl Entry {
     /// Returns the entry of a plan.
     pub fn planned(run: &str, data_hash: &str, event: &Event) -> Self {
-        Self::new(data_hash, EntryKind::Planned { run: run.into(), event: event.clone() })
+        Self::new(data_hash, EntryContent::Planned { run: run.into(), event: event.clone() })
     }
 
     /// Returns the correction of a plan.
     pub fn spent(run: &str, data_hash: &str, event: &Event) -> Self {
-        Self::new(data_hash, EntryKind::Spent { run: run.into(), event: event.clone() })
+        Self::new(data_hash, EntryContent::Spent { run: run.into(), event: event.clone() })
     }
 
     /// Returns the entry of a stopped run that resumes.
     pub fn resumed(run: &str, data_hash: &str, event: &Event) -> Self {
-        Self::new(data_hash, EntryKind::Resumed { run: run.into(), event: event.clone() })
+        Self::new(data_hash, EntryContent::Resumed { run: run.into(), event: event.clone() })
     }
 
     /// Returns the entry of a budget.
     pub(crate) fn budget(data_hash: &str, budget: Budget) -> Self {
-        Self::new(data_hash, EntryKind::Budget(budget))
+        Self::new(data_hash, EntryContent::Budget(budget))
     }
 
     /// Returns this entry with a note.
@@ -102,9 +102,9 @@ impl Entry {
         self
     }
 
-    fn new(data_hash: &str, entry: EntryKind) -> Self {
+    fn new(data_hash: &str, content: EntryContent) -> Self {
         Self {
-            kind: entry,
+            content,
             data_hash: data_hash.to_owned(),
             recorded_at: String::new(),
             note: String::new(),
@@ -115,11 +115,11 @@ impl Entry {
 
     /// Returns the event of the entry, planned or released; `None` for a budget.
     pub fn event(&self) -> Option<&Event> {
-        match &self.kind {
-            EntryKind::Planned { event, .. }
-            | EntryKind::Spent { event, .. }
-            | EntryKind::Resumed { event, .. } => Some(event),
-            EntryKind::Budget(_) => None,
+        match &self.content {
+            EntryContent::Planned { event, .. }
+            | EntryContent::Spent { event, .. }
+            | EntryContent::Resumed { event, .. } => Some(event),
+            EntryContent::Budget(_) => None,
         }
     }
 
@@ -131,7 +131,7 @@ impl Entry {
         if let Some(event) = self.event() {
             event.check()?;
         }
-        if let EntryKind::Budget(budget) = &self.kind {
+        if let EntryContent::Budget(budget) = &self.content {
             budget.check()?;
         }
         if self.data_hash == data_hash {
@@ -146,13 +146,13 @@ impl Entry {
 
     /// Returns a description of the entry, for error messages.
     pub fn subject(&self) -> String {
-        match &self.kind {
-            EntryKind::Planned { run, event }
-            | EntryKind::Spent { run, event }
-            | EntryKind::Resumed { run, event } => {
+        match &self.content {
+            EntryContent::Planned { run, event }
+            | EntryContent::Spent { run, event }
+            | EntryContent::Resumed { run, event } => {
                 format!("run {run} ({event})")
             }
-            EntryKind::Budget(budget) => format!("the budget {budget}"),
+            EntryContent::Budget(budget) => format!("the budget {budget}"),
         }
     }
 }

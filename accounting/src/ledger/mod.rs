@@ -22,7 +22,7 @@ mod state;
 pub use affordable_run::AffordableRun;
 pub use book::{Book, MemoryBook};
 pub use budget::{Budget, BudgetStatus};
-pub use entry::{Entry, EntryKind};
+pub use entry::{Entry, EntryContent};
 pub use state::{ChargeRecord, LedgerState};
 
 /// The privacy ledger of one data set.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Budget, Entry, EntryKind};
+use super::{Budget, Entry, EntryContent};
 use crate::{Error, ErrorKind, Event, NeighbouringRelation, Result, STOPPING_ASSUMPTION};
 
 /// The charges of all runs and the budget that result from a list of entries.
@@ -89,7 +89,7 @@ impl LedgerState {
     /// Adds entries if the budget allows all of them together.
     pub(super) fn admit_all(&mut self, entries: &[Entry]) -> Result<()> {
         let (plans, others): (Vec<&Entry>, Vec<&Entry>) =
-            entries.iter().partition(|entry| matches!(entry.kind, EntryKind::Planned { .. }));
+            entries.iter().partition(|entry| matches!(entry.content, EntryContent::Planned { .. }));
         if !plans.is_empty() && self.budget.is_some() {
             let events = plans.iter().filter_map(|entry| entry.event().cloned());
             let stated = plans.iter().find_map(|entry| entry.neighbouring);
@@ -102,10 +102,10 @@ impl LedgerState {
 
     /// Adds an entry that is not a plan, if the budget allows it.
     fn admit(&mut self, entry: &Entry) -> Result<()> {
-        match &entry.kind {
+        match &entry.content {
             // A budget that cannot be kept is rejected.
-            EntryKind::Budget(budget) => self.budget_status_under(*budget).map(drop)?,
-            EntryKind::Resumed { run, event } => {
+            EntryContent::Budget(budget) => self.budget_status_under(*budget).map(drop)?,
+            EntryContent::Resumed { run, event } => {
                 // The whole run takes the place of its first part.
                 let mut others = self.clone();
                 let mut stated = None;
@@ -115,7 +115,7 @@ impl LedgerState {
                 }
                 others.budget_status_after(event, stated).map(drop)?;
             }
-            EntryKind::Planned { .. } | EntryKind::Spent { .. } => {}
+            EntryContent::Planned { .. } | EntryContent::Spent { .. } => {}
         }
         self.add(entry)
     }
@@ -138,12 +138,12 @@ impl LedgerState {
         let reject = |why: &str, fix: &str| {
             Err(Error::new(ErrorKind::Ledger, entry.subject(), why).fix(fix))
         };
-        match &entry.kind {
-            EntryKind::Budget(budget) => self.budget = Some(*budget),
-            EntryKind::Planned { run, .. } if self.by_id.contains_key(run) => {
+        match &entry.content {
+            EntryContent::Budget(budget) => self.budget = Some(*budget),
+            EntryContent::Planned { run, .. } if self.by_id.contains_key(run) => {
                 return reject("this run was started before", "use a new id for every run");
             }
-            EntryKind::Planned { run, event } => {
+            EntryContent::Planned { run, event } => {
                 self.by_id.insert(run.clone(), self.runs.len());
                 self.runs.push(ChargeRecord {
                     run: run.clone(),
@@ -158,7 +158,7 @@ impl LedgerState {
                     neighbouring: entry.neighbouring,
                 });
             }
-            EntryKind::Spent { run, event } => match self.charge_mut(run) {
+            EntryContent::Spent { run, event } => match self.charge_mut(run) {
                 None => return reject(NEVER_STARTED, "record a plan before a run's first release"),
                 Some(charge) if charge.closed => {
                     return reject("this run is already closed", "close a run only once");
@@ -186,7 +186,7 @@ impl LedgerState {
                     charge.closed = true;
                 }
             },
-            EntryKind::Resumed { run, event } => match self.charge_mut(run) {
+            EntryContent::Resumed { run, event } => match self.charge_mut(run) {
                 None => return reject(NEVER_STARTED, "record a plan before a run's first release"),
                 Some(charge) if !charge.closed => {
                     return reject(

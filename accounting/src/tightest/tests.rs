@@ -10,13 +10,13 @@ fn stages(schedule: &str, sigma: f64, q: f64, steps: u64) -> Stages {
 
 /// Computes the epsilons at these steps, checked against single calls.
 fn curve(prior: &[Event], stages: &Stages, q: f64, at: &[u64]) -> Vec<f64> {
-    let headline = TightestAccountant::new();
-    let found = headline.epsilons_after(prior, stages, SamplingRate(q), at, DELTA).unwrap();
+    let tightest = TightestAccountant::new();
+    let found = tightest.epsilons_after(prior, stages, SamplingRate(q), at, DELTA).unwrap();
     assert_eq!(found.len(), at.len());
     assert!(found.windows(2).all(|pair| pair[0].epsilon <= pair[1].epsilon), "{found:?}");
     for (&steps, found) in at.iter().zip(&found) {
         let events = [prior, &[stages.event(SamplingRate(q), steps)]].concat();
-        let alone = headline.epsilon(&events, DELTA).unwrap();
+        let alone = tightest.epsilon(&events, DELTA).unwrap();
         assert!(found.epsilon >= alone.lower_bound.unwrap_or(0.0), "{steps}: {found} {alone}");
         assert!(found.epsilon <= alone.epsilon * 1.002, "{steps}: {found} {alone}");
         if steps == at[at.len() - 1] {
@@ -69,9 +69,9 @@ fn a_curve_without_sampling_is_exact_and_that_of_little_noise_is_from_rdp() {
 
 #[test]
 fn lists_of_steps_that_decrease_are_rejected() {
-    let (headline, stages) = (TightestAccountant::new(), stages("constant", 1.0, 0.1, 10));
+    let (tightest, stages) = (TightestAccountant::new(), stages("constant", 1.0, 0.1, 10));
     let ask = |at: &[u64], q: f64, delta: f64| {
-        headline.epsilons_after(&[], &stages, SamplingRate(q), at, Delta(delta))
+        tightest.epsilons_after(&[], &stages, SamplingRate(q), at, Delta(delta))
     };
     assert_eq!(ask(&[5, 4], 0.1, 1e-5).unwrap_err().kind(), ErrorKind::Setting);
     assert!(ask(&[5], 0.0, 1e-5).is_err() && ask(&[5], 0.1, 0.0).is_err());

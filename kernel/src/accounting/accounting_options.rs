@@ -13,7 +13,8 @@ use crate::options;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AccountantChoice {
     /// The smallest proved epsilon of all accountants; shows the result of each
-    Headline,
+    #[value(name = "headline")]
+    Tightest,
     /// Privacy loss distributions: the tightest for sampled steps
     Pld,
     /// Rényi differential privacy: fast, slightly looser
@@ -86,7 +87,7 @@ impl AccountingOptions {
             choice: match (args.accountant, &args.orders) {
                 (Some(choice), _) => choice,
                 (None, Some(_)) => AccountantChoice::Rdp,
-                (None, None) => AccountantChoice::Headline,
+                (None, None) => AccountantChoice::Tightest,
             },
             neighbouring,
             orders: args.orders.as_deref().map(str::parse).transpose()?,
@@ -115,7 +116,7 @@ impl AccountingOptions {
     pub fn accountant(&self) -> Box<dyn Accountant> {
         let neighbouring = self.neighbouring;
         match (self.choice, &self.orders) {
-            (AccountantChoice::Headline, _) => {
+            (AccountantChoice::Tightest, _) => {
                 Box::new(TightestAccountant::with_neighbouring(neighbouring))
             }
             (AccountantChoice::Pld, _) => Box::new(Pld::with_neighbouring(neighbouring)),
@@ -155,7 +156,7 @@ impl AccountingOptions {
         events: &[Event],
         delta: Delta,
     ) -> Vec<AccountantResult> {
-        if self.choice != AccountantChoice::Headline {
+        if self.choice != AccountantChoice::Tightest {
             return vec![result.clone()];
         }
         let mut all = compare_accountants(events, delta, self.neighbouring);

@@ -30,7 +30,7 @@ pub fn epsilon_curve(options: &AccountingOptions, events: &[Event]) -> Result<Ve
     let deltas = delta_grid();
     // The privacy loss distribution is slow to compute and the same for every delta.
     let shared = match options.choice {
-        AccountantChoice::Pld | AccountantChoice::Headline => {
+        AccountantChoice::Pld | AccountantChoice::Tightest => {
             Pld::with_neighbouring(options.neighbouring).epsilons_at(events, &deltas).ok()
         }
         _ => None,
@@ -50,7 +50,7 @@ pub fn epsilon_curve(options: &AccountingOptions, events: &[Event]) -> Result<Ve
             accountant.epsilon(events, delta).ok().map(|spent| spent.epsilon)
         };
         let epsilon = match options.choice {
-            AccountantChoice::Headline => epsilon_by(&exact)
+            AccountantChoice::Tightest => epsilon_by(&exact)
                 .unwrap_or_else(|| epsilon_by(&rdp).unwrap_or(f64::INFINITY).min(spent.epsilon)),
             _ => spent.epsilon,
         };

@@ -64,7 +64,7 @@ impl EpsilonReport {
     /// Returns the name of the accountant that computed the reported epsilon.
     fn accountant_name(&self) -> Value {
         match &self.answer.cost {
-            Ok(spent) if self.options.choice == AccountantChoice::Headline => {
+            Ok(spent) if self.options.choice == AccountantChoice::Tightest => {
                 json!(spent.accountant)
             }
             _ => json!(self.options.name()),
@@ -93,7 +93,7 @@ impl EpsilonReport {
             let _ = write!(text, "\n  accountant: rdp, orders: {orders}");
         }
         let _ = write!(text, "\n  neighbouring data sets: {neighbours} training example");
-        if self.options.choice == AccountantChoice::Headline {
+        if self.options.choice == AccountantChoice::Tightest {
             for result in &self.comparison {
                 let _ = write!(text, "\n  {:<5} {}", result.accountant, describe_answer(result));
             }

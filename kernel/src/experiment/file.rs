@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::case::Case;
-use super::options::{self, OF_MASKS, Options};
+use super::options::{self, MASK_OPTIONS, Options};
 use super::paper::PaperResults;
 use super::sanitise_file_name;
 
@@ -193,14 +193,14 @@ impl Experiment {
             cases.push(Options::new());
         }
         let in_it = |why: String| format!("`{name}`: {why}");
-        let options = options::renamed(options).map_err(in_it)?;
+        let options = options::canonicalise(options).map_err(in_it)?;
         let mut all = Vec::new();
         for mut group in cases {
             let paper =
                 group.remove("paper").map_or(Ok(PaperResults::default()), PaperResults::from_json);
             let paper = paper.map_err(in_it)?.merged_with(&of_all);
             let mut base = options.clone();
-            options::replace(&mut base, &options::renamed(group).map_err(in_it)?);
+            options::replace(&mut base, &options::canonicalise(group).map_err(in_it)?);
             let combinations = options::combinations(&base).map_err(in_it)?;
             all.extend(
                 combinations.into_iter().map(|options| Case { options, paper: paper.clone() }),
@@ -275,7 +275,7 @@ impl Experiment {
             let values = || self.cases.iter().map(|case| case.options.get(*name));
             let first = values().flatten().next();
             let mut is_given = BTreeMap::new();
-            let is_told = OF_MASKS.contains(name)
+            let is_told = MASK_OPTIONS.contains(name)
                 || self.cases.iter().zip(values()).all(|(case, value)| {
                     *is_given.entry(case.get("method")).or_insert(value.is_some())
                         == value.is_some()

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::case::Case;
 use super::command::{ExperimentArgs, checked};
 use super::file::{Experiment, checked_seeds};
-use super::options::{self, OF_MASKS, Options};
+use super::options::{self, MASK_OPTIONS, Options};
 use super::paper::PaperResults;
 use super::results::Source;
 use super::run::{ExecutorArgs, Group, groups};
@@ -33,14 +33,14 @@ pub struct GridArgs {
 
 /// Options of a grid, and its number of seeds.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub struct GridPlan {
     options: Options,
     seeds: Option<u64>,
     /// Options of the file that need not apply, because the command names other methods.
     optional: Vec<String>,
 }
 
-impl Plan {
+impl GridPlan {
     /// Reads a plan from a file.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Plan {
                 Some(seeds.as_u64().ok_or(format!("`seeds` is {seeds}, not a whole number"))?)
             }
         };
-        let options = options::renamed(options)?;
+        let options = options::canonicalise(options)?;
         options::combinations(&options)?;
         Ok(Self { options, seeds, optional: Vec::new() })
     }
@@ -86,7 +86,7 @@ impl Plan {
     ///
     /// # Errors
     /// As [`experiment`](Self::experiment); kind `Io` if it is no JSON, which does not happen.
-    pub fn to_file(&self) -> Result<String> {
+    pub fn to_json(&self) -> Result<String> {
         let cases = self.experiment()?.cases;
         let mut all = self.options.clone();
         all.retain(|name, _| cases.iter().any(|case| case.options.contains_key(name)));
@@ -105,7 +105,7 @@ impl Plan {
         let refused = |why: String| Error::new(ErrorKind::Setting, "a grid", why);
         let mut options = self.options.clone();
         if !options.contains_key("method") {
-            let is_sparse = OF_MASKS.iter().any(|name| options.contains_key(*name));
+            let is_sparse = MASK_OPTIONS.iter().any(|name| options.contains_key(*name));
             let usual = if is_sparse { "dp-ssgd" } else { "dp-sgd" };
             options.insert("method".into(), usual.into());
         }
@@ -124,7 +124,7 @@ impl Plan {
         let mut needed = options.keys().filter(|name| !self.optional.contains(name));
         if let Some(name) = needed.find(|name| !has(name)) {
             let why = format!("none of the methods has the option --{name}");
-            return Err(refused(why).fix(if OF_MASKS.contains(&name.as_str()) {
+            return Err(refused(why).fix(if MASK_OPTIONS.contains(&name.as_str()) {
                 "use the method dp-ssgd: with both rates at 0 it is dp-sgd".to_owned()
             } else {
                 format!("leave out --{name}, or add a --method that has it")
@@ -170,8 +170,8 @@ fn check_distinct_values(name: &str, value: &Value) -> Result<()> {
 /// # Errors
 /// Kind `Setting` for a plan that can't be run; errors of reading data and store; `MissingData` if
 /// nothing is stored.
-pub fn stored(file: &Path) -> Result<(Plan, Vec<GridResult>)> {
-    let plan = Plan::read(file)?;
+pub fn stored(file: &Path) -> Result<(GridPlan, Vec<GridResult>)> {
+    let plan = GridPlan::read(file)?;
     let experiment = plan.experiment()?;
     experiment.cases.iter().try_for_each(|case| case.train_args()?.check())?;
     let groups = checked(groups(&experiment, &ExecutorArgs::default())?)?;
@@ -187,11 +187,11 @@ pub fn stored(file: &Path) -> Result<(Plan, Vec<GridResult>)> {
 /// and writing results.
 pub fn grid(args: &GridArgs) -> Result<ExitCode> {
     args.experiment.check()?;
-    let mut plan = args.file.as_deref().map(Plan::read).transpose()?.unwrap_or_default();
+    let mut plan = args.file.as_deref().map(GridPlan::read).transpose()?.unwrap_or_default();
     plan.replace(&args.experiment.cases.0);
     plan.seeds = args.experiment.seeds()?.or(plan.seeds);
     let experiment = plan.experiment()?;
     experiment.cases.iter().try_for_each(|case| case.train_args()?.check())?;
-    let plan = plan.to_file()?;
+    let plan = plan.to_json()?;
     args.experiment.run(&[experiment], Source::Options { plan: &plan })
 }

@@ -20,7 +20,7 @@ const EXCLUDED_OPTIONS: [&str; 8] =
     ["plan", "save-plan", "save-schema", "preview", "population", "out", "json", "fresh"];
 
 /// Options of data and model that do not change the cost of a run.
-const FREE: [&str; 9] = [
+const COST_NEUTRAL_OPTIONS: [&str; 9] = [
     "model",
     "activation",
     "pretrained",
@@ -33,11 +33,11 @@ const FREE: [&str; 9] = [
 ];
 
 /// Options whose single value may contain commas.
-const WHOLE: [&str; 7] =
+const UNSPLIT_OPTIONS: [&str; 7] =
     ["learning-rates", "clips", "public", "label", "separator", "schema", "pretrained"];
 
 /// Options of tables that a run may have several times, once for each column.
-const OF_COLUMNS: [&str; 4] = ["ignore", "category", "scale", "missing"];
+const PER_COLUMN_OPTIONS: [&str; 4] = ["ignore", "category", "scale", "missing"];
 
 /// Maximum number of combinations of the lists of one group of cases.
 const MAX_CASES: usize = 10_000;
@@ -48,11 +48,11 @@ pub fn command() -> Command {
 }
 
 /// Returns the options that a case can have.
-fn of_a_run() -> Vec<Arg> {
-    let is_of_a_run = |arg: &&Arg| {
+fn run_options() -> Vec<Arg> {
+    let is_run_option = |arg: &&Arg| {
         arg.get_long().is_some_and(|long| !EXCLUDED_OPTIONS.contains(&long) && long != "seed")
     };
-    command().get_arguments().filter(is_of_a_run).cloned().collect()
+    command().get_arguments().filter(is_run_option).cloned().collect()
 }
 
 /// Returns the setting of a method with this name, if there is one.
@@ -63,19 +63,19 @@ fn spec(name: &str) -> Option<&'static SettingSpec> {
 /// Returns whether an option takes no value.
 fn is_flag(name: &str) -> bool {
     let is_it = |arg: &Arg| arg.get_long() == Some(name);
-    of_a_run().iter().any(|arg| is_it(arg) && !arg.get_action().takes_values())
+    run_options().iter().any(|arg| is_it(arg) && !arg.get_action().takes_values())
 }
 
 /// Returns whether a run may have an option several times. A list in a list is one value of it.
 fn repeats(name: &str) -> bool {
-    OF_COLUMNS.contains(&name) || spec(name).is_some_and(|spec| spec.repeats)
+    PER_COLUMN_OPTIONS.contains(&name) || spec(name).is_some_and(|spec| spec.repeats)
 }
 
 /// Returns whether an option does not change the cost of a run.
 pub fn is_free(name: &str) -> bool {
     match spec(name) {
         Some(spec) => spec.affects != Affects::Cost,
-        None => FREE.contains(&name),
+        None => COST_NEUTRAL_OPTIONS.contains(&name),
     }
 }
 
@@ -92,7 +92,7 @@ pub fn canonical(name: &str) -> std::result::Result<String, String> {
     if EXCLUDED_OPTIONS.contains(&dashed.as_str()) {
         return Err(format!("`{name}` is not an option of a run"));
     }
-    let known = of_a_run();
+    let known = run_options();
     let is_it = |arg: &&Arg| {
         let aliases = arg.get_all_aliases().unwrap_or_default();
         arg.get_long() == Some(&*dashed) || aliases.contains(&&*dashed)
@@ -143,14 +143,14 @@ pub fn unique(text: &str) -> std::result::Result<Options, String> {
 ///
 /// # Errors
 /// A text for an unknown option, and for one that has two names here.
-pub fn renamed(options: Options) -> std::result::Result<Options, String> {
-    let mut renamed = Options::new();
+pub fn canonicalise(options: Options) -> std::result::Result<Options, String> {
+    let mut by_name = Options::new();
     for (name, value) in options {
-        if renamed.insert(canonical(&name)?, value).is_some() {
+        if by_name.insert(canonical(&name)?, value).is_some() {
             return Err(format!("`{name}` is given twice, under two names"));
         }
     }
-    Ok(renamed)
+    Ok(by_name)
 }
 
 /// Replaces options, and removes those that the new ones exclude.
@@ -245,7 +245,7 @@ impl Args for CaseArgs {
                 .value_parser(clap::value_parser!(String))
                 .value_delimiter(None)
         };
-        command.args(of_a_run().into_iter().map(several))
+        command.args(run_options().into_iter().map(several))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -256,14 +256,14 @@ impl Args for CaseArgs {
 impl FromArgMatches for CaseArgs {
     fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
         let mut options = Options::new();
-        for arg in of_a_run() {
+        for arg in run_options() {
             let (id, Some(name)) = (arg.get_id().as_str(), arg.get_long()) else { continue };
             if !arg.get_action().takes_values() {
                 if matches.get_flag(id) {
                     options.insert(name.to_owned(), Value::Bool(true));
                 }
             } else if let Some(given) = matches.get_many::<String>(id) {
-                options.insert(name.to_owned(), typed(name, given));
+                options.insert(name.to_owned(), parse_values(name, given));
             }
         }
         Ok(Self(options))
@@ -279,7 +279,7 @@ impl FromArgMatches for CaseArgs {
 }
 
 /// Returns the value of an option from the texts given for it, one or several.
-fn typed<'a>(name: &str, given: impl Iterator<Item = &'a String>) -> Value {
+fn parse_values<'a>(name: &str, given: impl Iterator<Item = &'a String>) -> Value {
     if repeats(name) {
         // One run has all of them.
         let parts = given.map(|text| Value::from(text.as_str()));
@@ -294,7 +294,7 @@ fn typed<'a>(name: &str, given: impl Iterator<Item = &'a String>) -> Value {
 fn split(name: &str, text: &str) -> Vec<String> {
     let is_one = match spec(name) {
         Some(spec) => is_value(spec, text),
-        None => WHOLE.contains(&name) || std::path::Path::new(text).exists(),
+        None => UNSPLIT_OPTIONS.contains(&name) || std::path::Path::new(text).exists(),
     };
     if is_one {
         return vec![text.to_owned()];
@@ -320,13 +320,13 @@ pub fn only_applicable(options: &mut Options) -> Result<()> {
     let descriptor = method.descriptor();
     options.retain(|name, _| match spec(name) {
         Some(spec) => spec.refusal(descriptor).is_none(),
-        None => descriptor.supports_sparsity || !OF_MASKS.contains(&name.as_str()),
+        None => descriptor.supports_sparsity || !MASK_OPTIONS.contains(&name.as_str()),
     });
     Ok(())
 }
 
 /// Options of masks and gradient dropping.
-pub const OF_MASKS: [&str; 4] = ["mask", "pre-prune", "drop", "drop-rule"];
+pub const MASK_OPTIONS: [&str; 4] = ["mask", "pre-prune", "drop", "drop-rule"];
 
 /// Returns the error of `train` about these options, without the usage.
 pub fn refused(args: &[String], error: &clap::Error) -> Error {

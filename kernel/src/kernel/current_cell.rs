@@ -66,7 +66,7 @@ impl CurrentCell {
 
     /// Registers a request that waits for the start of the kernel. Below the first one, the client
     /// sees the steps of the start until the kernel can run it.
-    pub fn enqueue(&self, message: &Arc<JupyterMessage>) {
+    pub fn announce_waiting(&self, message: &Arc<JupyterMessage>) {
         let mut state = self.state.lock();
         let CellState { request, startup: Some(start), waiting_request, .. } = &mut *state else {
             return;

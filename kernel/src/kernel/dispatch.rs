@@ -97,7 +97,7 @@ impl Kernel {
         let reply = match request {
             Ok(Request::Execute(request)) => {
                 if !request.silent {
-                    self.context.current.enqueue(&message);
+                    self.context.current.announce_waiting(&message);
                 }
                 let interrupt_count = self.context.interrupts.interrupt_count();
                 self.evaluator.submit(EvalTask::Execute { message, request, interrupt_count });

@@ -1,4 +1,4 @@
-//! Thread that owns evcxr. It starts the engine and runs one job after the other.
+//! Thread that owns evcxr. It starts the engine and runs one task after the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,11 +33,11 @@ pub struct Evaluator {
 impl Evaluator {
     /// Starts the thread that owns evcxr, and evcxr in it.
     pub fn start(context: KernelContext) -> Self {
-        let (jobs, queue) = channel();
-        let unanswered = Arc::new(AtomicUsize::new(1));
+        let (tasks, queue) = channel();
+        let pending_cells = Arc::new(AtomicUsize::new(1));
         let worker = EvaluatorThread {
             context,
-            unanswered: unanswered.clone(),
+            pending_cells: pending_cells.clone(),
             queue,
             aborted: Vec::new(),
             engine: Err(CellFailure::new("KernelError", "not started")),
@@ -45,18 +45,18 @@ impl Evaluator {
             consecutive_panics: 0,
         };
         std::thread::spawn(move || worker.run());
-        Self { tasks: jobs, pending_cells: unanswered }
+        Self { tasks, pending_cells }
     }
 
-    /// Queues a job.
-    pub fn submit(&self, job: EvalTask) {
-        if matches!(job, EvalTask::Execute { .. }) {
+    /// Queues a task.
+    pub fn submit(&self, task: EvalTask) {
+        if matches!(task, EvalTask::Execute { .. }) {
             self.pending_cells.fetch_add(1, Ordering::SeqCst);
         }
-        let _ = self.tasks.send(job);
+        let _ = self.tasks.send(task);
     }
 
-    /// Returns whether the engine starts or a cell runs or waits; other jobs would wait too long
+    /// Returns whether the engine starts or a cell runs or waits; other tasks would wait too long
     /// then.
     pub fn is_busy(&self) -> bool {
         self.pending_cells.load(Ordering::SeqCst) > 0
@@ -65,9 +65,9 @@ impl Evaluator {
 
 struct EvaluatorThread {
     context: KernelContext,
-    unanswered: Arc<AtomicUsize>,
+    pending_cells: Arc<AtomicUsize>,
     queue: Receiver<EvalTask>,
-    /// Jobs that were waiting when a cell failed.
+    /// Tasks that were waiting when a cell failed.
     aborted: Vec<EvalTask>,
     engine: Result<EvcxrEngine, CellFailure>,
     count: u64,
@@ -79,27 +79,27 @@ impl EvaluatorThread {
     fn run(mut self) {
         self.start_engine();
         self.context.current.finish_startup();
-        self.unanswered.fetch_sub(1, Ordering::SeqCst);
-        while let Ok(job) = self.queue.recv() {
-            self.handle(job);
-            for job in std::mem::take(&mut self.aborted) {
-                self.abort(job);
+        self.pending_cells.fetch_sub(1, Ordering::SeqCst);
+        while let Ok(task) = self.queue.recv() {
+            self.handle(task);
+            for task in std::mem::take(&mut self.aborted) {
+                self.abort(task);
             }
         }
     }
 
     fn start_engine(&mut self) {
         // The start counts as one.
-        let is_awaited = || self.unanswered.load(Ordering::SeqCst) > 1;
+        let is_awaited = || self.pending_cells.load(Ordering::SeqCst) > 1;
         self.engine = EvcxrEngine::start(&self.context, &is_awaited);
         if let Err(failure) = &self.engine {
             eprintln!("epsilab kernel: {}", failure.traceback.join("\n"));
         }
     }
 
-    fn handle(&mut self, job: EvalTask) {
+    fn handle(&mut self, task: EvalTask) {
         let wire = self.context.sender.clone();
-        match job {
+        match task {
             EvalTask::Execute { message, request, interrupt_count } => {
                 self.context.current.mark_busy(&message);
                 self.execute(&message, &request, interrupt_count);
@@ -116,10 +116,10 @@ impl EvaluatorThread {
         }
     }
 
-    /// Replies to a cell without running it; handles other jobs as usual.
-    fn abort(&mut self, job: EvalTask) {
-        let EvalTask::Execute { message, .. } = job else {
-            self.handle(job);
+    /// Replies to a cell without running it; handles other tasks as usual.
+    fn abort(&mut self, task: EvalTask) {
+        let EvalTask::Execute { message, .. } = task else {
+            self.handle(task);
             return;
         };
         self.context.current.mark_busy(&message);
@@ -129,7 +129,7 @@ impl EvaluatorThread {
 
     /// Replies to a cell. The kernel is free before the client reads the answer.
     fn reply(&self, message: &JupyterMessage, content: Value) {
-        self.unanswered.fetch_sub(1, Ordering::SeqCst);
+        self.pending_cells.fetch_sub(1, Ordering::SeqCst);
         self.context.sender.reply(Channel::Shell, message, "execute_reply", content);
     }
 

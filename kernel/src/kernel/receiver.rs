@@ -8,16 +8,21 @@ use ra_ap_syntax::ast::{self, AstNode};
 use ra_ap_syntax::{Edition, SourceFile, TextSize, TokenAtOffset};
 
 /// Code before an expression that makes a function the expected type.
-const WRAPPER_PREFIX: &str = "{ let _f: fn() = ";
-const WRAPPER_SUFFIX: &str = "; }";
+const FN_CONTEXT_PREFIX: &str = "{ let _f: fn() = ";
+const FN_CONTEXT_SUFFIX: &str = "; }";
 
 /// Returns the code with the member access at `byte` in a place where a function is expected, and
 /// the number of bytes by which the position grows. `None` if there is no dot before the word.
 pub fn wrap_in_fn_context(code: &str, byte: usize) -> Option<(String, usize)> {
     let receiver = receiver_start(split_word(&code[..byte]).0)?;
-    let changed =
-        [&code[..receiver], WRAPPER_PREFIX, &code[receiver..byte], WRAPPER_SUFFIX, &code[byte..]];
-    Some((changed.concat(), WRAPPER_PREFIX.len()))
+    let changed = [
+        &code[..receiver],
+        FN_CONTEXT_PREFIX,
+        &code[receiver..byte],
+        FN_CONTEXT_SUFFIX,
+        &code[byte..],
+    ];
+    Some((changed.concat(), FN_CONTEXT_PREFIX.len()))
 }
 
 /// Returns the code before the word at its end, and the word, which may be empty.

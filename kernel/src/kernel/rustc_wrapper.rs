@@ -204,7 +204,7 @@ fn insert_markers(code: &str, markers: &Markers, links_lab: bool) -> String {
     let mut display_code = DISPLAY_CALL.trim_end().to_owned();
     if links_lab {
         display_code += &format!(
-            " if let Some(text) = ::epsilab::cell_process::plain::take() \
+            " if let Some(text) = ::epsilab::cell_process::debug_text::take() \
              {{ ::std::println!(\"{text}\\n{{text}}\\n{end}\"); }}"
         );
     }

@@ -9,6 +9,7 @@ mod derives;
 mod dylib;
 pub mod environment;
 mod estimate;
+mod evcxr_files;
 mod manifest;
 mod packages;
 mod progress;
@@ -16,7 +17,6 @@ mod shim;
 mod signatures;
 mod stamp;
 mod state;
-mod stock;
 mod toolchain;
 
 use std::env::JoinPathsError;
@@ -32,13 +32,13 @@ use rustix::io::FdFlags;
 use build_env::BuildEnv;
 pub use build_env::{Origin, collect_sources, hex, is_installed};
 pub use bundle::compile as compile_bundle;
+pub use evcxr_files::{STOCK_NAME, stock_folders, stock_program};
 use manifest::CheckDepth;
 use progress::Progress;
 pub use progress::{BuildProgress, terminal_progress};
 use stamp::Stamp;
 pub use state::LibraryState;
 use state::{changed_files, check_state};
-pub use stock::{STOCK_NAME, stock_folders, stock_program};
 pub use toolchain::{Toolchain, last_lines, rust_release};
 
 use crate::folder::entries;
@@ -302,7 +302,7 @@ fn build(env: &BuildEnv, toolchain: &Toolchain, progress: Progress<'_>) -> Resul
         }
     }
     shim::write_shim(env, &metadata, fresh.path())?;
-    stock::write_stock(fresh.path(), &dir.join("shim"))?;
+    evcxr_files::write_stock(fresh.path(), &dir.join("shim"))?;
     for name in STD_CRATES {
         let part = Path::new(name).join("src");
         let from = toolchain.library_sources().join(&part);

@@ -74,7 +74,7 @@ impl MaskArgs {
     ///
     /// # Errors
     /// As [`check`](Self::check), and as making a mask by SNIP.
-    pub fn mask(&self, model: &Model, data: &Dataset) -> Result<Option<PrePrune>> {
+    pub fn pre_prune(&self, model: &Model, data: &Dataset) -> Result<Option<PrePrune>> {
         self.kind()?.map(|(kind, rate)| kind.pre_prune(rate, model, data)).transpose()
     }
 

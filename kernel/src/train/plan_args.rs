@@ -109,7 +109,7 @@ impl PlanArgs {
     /// method does not have; kind `Accounting` if no noise multiplier reaches epsilon.
     pub fn plan_for_data(&self, model: &Model, data: &Dataset) -> Result<Plan> {
         self.check()?;
-        self.plan_with(self.mask.mask(model, data)?, &data.into())
+        self.plan_with(self.mask.pre_prune(model, data)?, &data.into())
     }
 
     /// Returns the plan for this number of examples, without model and data.

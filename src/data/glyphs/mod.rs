@@ -46,7 +46,7 @@ pub fn glyphs() -> Result<Dataset> {
 pub fn glyphs_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
     let source = format!("Digits drawn by code from seed {seed}: no download and no private data.");
     let draw = |part, i| glyph(seed, part, i);
-    images(("glyphs", source), (train, test), (MEAN, STD), draw)
+    digits(("glyphs", source), (train, test), (MEAN, STD), draw)
 }
 
 /// Returns synthetic digits 0 to 9 that are prepared as MNIST is: 28x28 grey, in a box of about
@@ -66,11 +66,11 @@ pub fn drawn_digits(train: usize, test: usize, seed: u64) -> Result<Dataset> {
          private data."
     );
     let draw = |part, i| digit_in_box(seed, part, i);
-    images(("drawn digits", source), (train, test), MNIST, draw)
+    digits(("drawn digits", source), (train, test), MNIST, draw)
 }
 
-/// Returns a data set of `counts` training and test images, scaled by mean and standard deviation.
-fn images(
+/// Returns a data set of `counts` training and test digits, scaled by mean and standard deviation.
+fn digits(
     description: (&str, String),
     counts: (usize, usize),
     (mean, std): (f32, f32),

@@ -9,7 +9,7 @@ use burn::prelude::*;
 
 use super::Batch;
 use crate::data::batch_source::{BatchPrefetcher, BatchSource, is_finite};
-use crate::data::prefetcher::{ChunkRequest, Chunks, Copies, Gather, Pieces, Prefetcher};
+use crate::data::prefetcher::{ChunkRanges, ChunkRequest, Chunks, Copies, Gather, Prefetcher};
 use crate::device::DeviceArray;
 use crate::{Error, Result};
 
@@ -91,7 +91,7 @@ impl LazyFeatures {
         &self,
         copies: Copies,
         examples: &[usize],
-        split: &dyn Fn(usize) -> Vec<Pieces>,
+        split: &dyn Fn(usize) -> Vec<ChunkRanges>,
     ) -> Result<Chunks<BatchSource>> {
         let reader = match &self.reader {
             None => Arc::new(Prefetcher::start()?),
@@ -126,13 +126,13 @@ impl LazyFeatures {
 }
 
 /// Returns chunks of at most `size` of `n` examples, in order.
-pub(in crate::engine) fn chunk_ranges(n: usize, size: usize) -> Vec<Pieces> {
+pub(in crate::engine) fn chunk_ranges(n: usize, size: usize) -> Vec<ChunkRanges> {
     let piece = |start: usize| start..n.min(start.saturating_add(size));
     (0..n).step_by(size).map(|start| vec![piece(start)]).collect()
 }
 
 /// Returns the examples of some pieces of a list; without a copy if these follow each other.
-fn select_examples<'a>(examples: &'a [usize], pieces: &Pieces) -> Cow<'a, [usize]> {
+fn select_examples<'a>(examples: &'a [usize], pieces: &ChunkRanges) -> Cow<'a, [usize]> {
     match (pieces.first(), pieces.last()) {
         (Some(first), Some(last)) if pieces.windows(2).all(|two| two[0].end == two[1].start) => {
             Cow::Borrowed(&examples[first.start..last.end])
@@ -221,7 +221,7 @@ impl Batch {
     pub(in crate::engine) fn for_each_chunk(
         &self,
         examples: &[usize],
-        split: &dyn Fn(usize) -> Vec<Pieces>,
+        split: &dyn Fn(usize) -> Vec<ChunkRanges>,
         mut each: impl FnMut(usize, Chunk<'_>) -> Result<()>,
     ) -> Result<()> {
         let drawn = match &self.features {
@@ -254,7 +254,7 @@ impl Batch {
     pub(in crate::engine) fn for_each_chunk_on<E: From<Error>>(
         &self,
         device: &Device,
-        split: &dyn Fn(usize) -> Vec<Pieces>,
+        split: &dyn Fn(usize) -> Vec<ChunkRanges>,
         mut each: impl FnMut(usize, Tensor<2>) -> Result<(), E>,
     ) -> Result<(), E> {
         let drawn = match &self.features {

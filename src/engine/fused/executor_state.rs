@@ -12,7 +12,7 @@ use super::packed_weights::PackedWeights;
 use super::profile::{self, LayerProfile, NodeTimes, Phase, StepProfile};
 use super::workspace::{Job, PartialSums, Workspace};
 use crate::Result;
-use crate::engine::per_example::{PerExample, of_finite};
+use crate::engine::per_example::{PerExample, compute_on_finite_examples};
 use crate::engine::{Batch, ClippedSum, CoordinateWeights, Gradients};
 use crate::nn::kernels::product::add_scaled;
 use crate::nn::{LayerSpec, Network, worker_pool};
@@ -173,9 +173,10 @@ impl ExecutorState {
             plan.defer_sums(&self.graph, batch.copies(), lengths);
             self.sum_segments(&plan, batch, examples, request, chunk)
         };
-        let ((sums, sparse), examples) = of_finite(batch, compute, |(sums, _)| &sums.each)?;
+        let ((sums, sparse), examples) =
+            compute_on_finite_examples(batch, compute, |(sums, _)| &sums.per_example)?;
         let sum = self.to_gradients(&plan, network, &sums, sparse);
-        let sum = sums.each.of_batch(sum, batch, &examples);
+        let sum = sums.per_example.to_clipped_sum(sum, batch, &examples);
         recycle(&self.sums, sums);
         Ok(sum)
     }
@@ -212,7 +213,7 @@ impl ExecutorState {
                 total.resize(gradient.len(), 0.0);
                 add_scaled(total, 1.0, gradient);
             }
-            total.each.append(&mut sums.each);
+            total.per_example.append(&mut sums.per_example);
             recycle(&self.sums, sums);
         };
         let windows = windows_of(examples.len());
@@ -325,7 +326,7 @@ impl PartialSums {
     fn clear(&mut self, len: usize, nodes: usize) {
         self.dense.clear();
         self.dense.resize(len, 0.0);
-        self.each = PerExample::default();
+        self.per_example = PerExample::default();
         self.recomputed.resize_with(nodes, Vec::new);
         self.recomputed.iter_mut().for_each(Vec::clear);
         self.sparse.resize_with(nodes, SparseRows::default);

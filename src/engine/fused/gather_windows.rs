@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use crate::data::prefetcher::Pieces;
+use crate::data::prefetcher::ChunkRanges;
 
 /// Window: a piece of each of several segments, gathered together and summed in parallel.
 pub(super) struct GatherWindow {
     /// The examples of each segment, in the order of the segments.
-    pub(super) ranges: Pieces,
+    pub(super) ranges: ChunkRanges,
     /// Whether these are the last pieces of their segments.
     pub(super) is_last: bool,
 }

@@ -81,7 +81,7 @@ pub(super) struct PartialSums {
     /// item per node; empty for nodes without.
     pub(super) recomputed: Vec<Vec<f32>>,
     /// Norms and losses of the examples, without norms of groups if there is only one.
-    pub(super) each: PerExample<f32>,
+    pub(super) per_example: PerExample<f32>,
 }
 
 impl Workspace {
@@ -94,7 +94,7 @@ impl Workspace {
     /// Adds the clipped gradients of the given examples to `sums`.
     pub(super) fn accumulate_chunk(&mut self, job: Job, chunk: Chunk, sums: &mut PartialSums) {
         self.forward(job, chunk);
-        self.compute_losses(job, chunk, &mut sums.each.losses);
+        self.compute_losses(job, chunk, &mut sums.per_example.losses);
         self.backward(job);
         match job.request.groups {
             None => self.accumulate_sums(job, None, sums),
@@ -117,7 +117,7 @@ impl Workspace {
                 recomputed.push((node, i));
             }
             let norm = squares.iter().map(|squares| squares[i]).sum::<f64>().sqrt() as f32;
-            sums.each.norms.push(norm);
+            sums.per_example.norms.push(norm);
             // If a norm is not finite, the caller excludes the example and starts again.
             if norm.is_finite() {
                 for (group, factors) in factors.iter_mut().enumerate() {
@@ -135,8 +135,8 @@ impl Workspace {
             }
         }
         if groups.group_count() > 1 {
-            sums.each.group_norms.resize_with(groups.group_count(), Vec::new);
-            for (norms, squares) in sums.each.group_norms.iter_mut().zip(&squares) {
+            sums.per_example.group_norms.resize_with(groups.group_count(), Vec::new);
+            for (norms, squares) in sums.per_example.group_norms.iter_mut().zip(&squares) {
                 norms.extend(squares.iter().map(|square| square.sqrt() as f32));
             }
         }

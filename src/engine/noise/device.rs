@@ -7,8 +7,8 @@ use super::{CoordinateWeights, GaussianNoise, NORMALS_PER_CHUNK, NoiseStream};
 use crate::device::kernels::{self, NoiseParams};
 
 impl GaussianNoise {
-    /// Adds the noise of the chunks from `first` on to `values`, on their device. With `selected`,
-    /// weights and the index of their entry, only coordinates of non-zero weight get noise.
+    /// Adds the noise of the chunks from `first` on to `values`, on their device. If `selected`
+    /// gives weights and the index of their entry, only coordinates of non-zero weight get noise.
     ///
     /// # Guarantee
     /// Coordinates of weight zero are exactly zero, whatever they were.

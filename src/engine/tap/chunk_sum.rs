@@ -31,13 +31,13 @@ pub(super) struct ChunkSum<T = f32> {
     /// Σ factor · gradient, flattened, by entry. Parameters that the loss does not depend on are
     /// absent.
     pub(super) sum: BTreeMap<usize, Tensor<1>>,
-    pub(super) each: PerExample<T>,
+    pub(super) per_example: PerExample<T>,
 }
 
 impl<T: Clone> ChunkSum<T> {
     /// Returns the sum of no examples.
     pub(super) fn empty(groups: usize) -> Self {
-        Self { sum: BTreeMap::new(), each: PerExample::none(groups) }
+        Self { sum: BTreeMap::new(), per_example: PerExample::none(groups) }
     }
 
     /// Adds the result of the next chunk.
@@ -49,7 +49,7 @@ impl<T: Clone> ChunkSum<T> {
             };
             self.sum.insert(entry, values);
         }
-        self.each.append(&mut chunk.each);
+        self.per_example.append(&mut chunk.per_example);
     }
 }
 
@@ -79,7 +79,7 @@ impl BatchJob<'_> {
             })
             .collect();
         let norms = (0..n).map(|i| joint_norm(group_norms.iter().map(|norms| norms[i]))).collect();
-        Ok(ChunkSum { sum, each: PerExample { norms, group_norms, losses } })
+        Ok(ChunkSum { sum, per_example: PerExample { norms, group_norms, losses } })
     }
 
     /// Runs the forward and backward pass: per-example gradients of each parameter that the loss

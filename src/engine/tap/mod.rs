@@ -14,7 +14,7 @@ use burn::prelude::*;
 use burn::tensor::FloatDType;
 
 use super::batch::{Chunk, chunk_ranges};
-use super::per_example::of_finite;
+use super::per_example::compute_on_finite_examples;
 use super::{Batch, Bound, ClipRule, ClippedSum, CoordinateWeights, Executor, Gradients};
 use crate::device::host::tensor_to_vec;
 use crate::nn::{Network, Precision, worker_pool};
@@ -196,7 +196,8 @@ impl Executor for TapExecutor {
         }
         let chunk = if batch.is_empty() { 1 } else { estimate()? };
         let compute = |examples: &[usize]| sum_chunks(&job, examples, chunk);
-        let (sums, examples) = of_finite(batch, compute, |sums| &sums.each)?;
+        let (sums, examples) =
+            compute_on_finite_examples(batch, compute, |sums| &sums.per_example)?;
         let mut sum = Gradients::zeros_like(network);
         for (entry, tensor) in sums.sum {
             sum.entries[entry].values = tensor_to_vec(tensor).into();
@@ -204,7 +205,7 @@ impl Executor for TapExecutor {
         if let Some(weights) = weights {
             weights.apply_mask(&mut sum);
         }
-        Ok(sums.each.of_batch(sum, batch, &examples))
+        Ok(sums.per_example.to_clipped_sum(sum, batch, &examples))
     }
 
     fn unclipped_sum(

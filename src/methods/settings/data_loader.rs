@@ -25,11 +25,11 @@ pub struct DataLoader {
     /// Reader that gathers features ahead; `None` where they need not be gathered.
     prefetcher: Option<BatchPrefetcher>,
     /// The batch after the one that was drawn last, if it is drawn already.
-    prefetched_batch: Option<Drawn>,
+    prefetched_batch: Option<DrawnBatch>,
 }
 
 /// The examples of a batch, and the seed of its dropout masks.
-struct Drawn {
+struct DrawnBatch {
     source: Arc<BatchSource>,
     seed: u64,
 }
@@ -133,7 +133,7 @@ impl DataLoader {
     /// # Errors
     /// If the plan's augmentation does not apply to the examples.
     pub fn draw(&mut self) -> Result<Batch> {
-        let Drawn { source, seed } = match self.prefetched_batch.take() {
+        let DrawnBatch { source, seed } = match self.prefetched_batch.take() {
             Some(drawn) => drawn,
             None => self.source()?,
         };
@@ -153,7 +153,7 @@ impl DataLoader {
     }
 
     /// Draws the examples of one more batch.
-    fn source(&mut self) -> Result<Drawn> {
+    fn source(&mut self) -> Result<DrawnBatch> {
         let Draw { ids, seed, augmentation } = self.draws.next();
         let augmented =
             self.augment.map(|augment| StepAugmentation { augment, seed: augmentation });
@@ -162,7 +162,7 @@ impl DataLoader {
             Some(placed) => source.with_device(placed.clone()),
             None => source,
         };
-        Ok(Drawn { source: Arc::new(source), seed })
+        Ok(DrawnBatch { source: Arc::new(source), seed })
     }
 }
 

@@ -23,8 +23,8 @@ pub(super) fn epsilon_panel(
         xs.iter().map(|&x| accountant.epsilon(&[event_at(x)], delta)).collect()
     };
     let events: Vec<Event> = xs.iter().map(|&x| event_at(x)).collect();
-    let headline = TightestAccountant::for_events(&events);
-    let reported = ask(&headline);
+    let tightest = TightestAccountant::for_events(&events);
+    let reported = ask(&tightest);
     // Every accountant gives 0 where nothing is released, so that is no answer.
     let says_something =
         |result: &privacy::Result<PrivacyCost>| result.as_ref().is_ok_and(|s| s.epsilon > 0.0);
@@ -32,7 +32,7 @@ pub(super) fn epsilon_panel(
     if let Some(refusal) = refusal.filter(|_| !reported.iter().any(says_something)) {
         return Err(refusal.clone().into());
     }
-    let rdp = ask(&Rdp::with_neighbouring(headline.neighbouring()));
+    let rdp = ask(&Rdp::with_neighbouring(tightest.neighbouring()));
     let same = reported.iter().zip(&rdp).all(|(a, b)| match (a, b) {
         (Ok(a), Ok(b)) => a.epsilon == b.epsilon,
         (a, _) => a.is_err(),
@@ -41,7 +41,7 @@ pub(super) fn epsilon_panel(
     let is_single = same || rdp.iter().all(Result::is_err);
     // A single line is named by its panel.
     let suffix = if is_single { format!(", {name}") } else { String::new() };
-    let relation = headline.neighbouring();
+    let relation = tightest.neighbouring();
     let label = format!("epsilon at delta = {} ({relation}){suffix}", format::delta(delta.0));
     // Where no accountant proves a finite epsilon it is infinite, not unknown.
     let all = epsilon_points(xs, &reported).into_iter();

@@ -5,7 +5,7 @@ use epsilab::data::ImageOptions;
 use epsilab::engine::{AutoExecutor, Batch, ClipRule, CoordinateWeights, Executor, Gradients};
 use epsilab::lab::open_ledger;
 use epsilab::mask::{DpSnip, Mask, PrivacyStatus, RandomMask, Saliency, Snip};
-use epsilab::privacy::{EntryKind, Ledger};
+use epsilab::privacy::{EntryContent, Ledger};
 use std::fs;
 
 use crate::support::process;
@@ -35,7 +35,7 @@ fn a_released_mask_is_charged_and_names_its_ledger_entry() -> Result<()> {
     assert_eq!(origin, data.origin());
     assert_eq!(ledger(&data)?.runs()?, [(run.clone(), event.clone())]);
     let entries = ledger(&data)?.entries()?;
-    assert!(matches!(&entries[0].kind, EntryKind::Planned { .. }));
+    assert!(matches!(&entries[0].content, EntryContent::Planned { .. }));
     assert_eq!(entries[0].note, format!("DP-SNIP mask on {}", data.name()));
     let cost =
         privacy::TightestAccountant::default().epsilon(&ledger(&data)?.events()?, DELTA)?.epsilon;

@@ -31,7 +31,7 @@ const GRADIENT_ROWS: usize = 12;
 /// Largest number of channels for which a block of rows is read from the points in place. With
 /// more, the values of neighbouring tiles are so far apart that few of them fit into the L1 cache
 /// together (measured).
-const MAX_STRIDED_ROWS: usize = 128;
+const MAX_CHANNELS_IN_PLACE: usize = 128;
 
 /// Returns the cost of the transforms of a tile, per channel of input and output, in
 /// multiplications (measured, with vectors of 16 values and of 8).
@@ -191,7 +191,7 @@ impl WithSimd for WinogradWeightGradient<'_> {
         let (input, outputs, panel) = (plan.input, plan.out, panel::<S>());
         let total = images.len() / plan.image_len() * plan.tiles();
         let block = plan.tiles_per_block().max(128).min(total);
-        let together = input > MAX_STRIDED_ROWS;
+        let together = input > MAX_CHANNELS_IN_PLACE;
         let lens = [
             plan.padded_len(),
             outputs,

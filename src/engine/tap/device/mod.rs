@@ -72,7 +72,7 @@ pub(super) fn sum_batch(
                 Ok::<_, ChunkError>(())
             })?;
         }
-        let ChunkSum { mut sum, each: PerExample { norms, group_norms, losses } } = total;
+        let ChunkSum { mut sum, per_example: PerExample { norms, group_norms, losses } } = total;
         if verify && !batch.is_empty() {
             let first = |values: &Tensor<1>| values.clone().narrow(0, 0, 1);
             let some = sum.values().chain(&norms).chain(&losses).map(first).collect();
@@ -124,12 +124,12 @@ impl ChunkPass for BatchJob<'_> {
         let included =
             |values: Tensor<1>| chunk.without_padding(values.mask_fill(excluded.clone(), f32::NAN));
         let group_norms = if groups.len() == 1 { Vec::new() } else { groups };
-        let each = PerExample {
+        let per_example = PerExample {
             norms: vec![included(norms)],
             group_norms: group_norms.into_iter().map(|norms| vec![included(norms)]).collect(),
             losses: vec![included(losses)],
         };
-        Ok(ChunkSum { sum: sum.collect(), each })
+        Ok(ChunkSum { sum: sum.collect(), per_example })
     }
 }
 

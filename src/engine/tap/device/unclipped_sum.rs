@@ -54,7 +54,7 @@ impl ChunkPass for UnclippedPass<'_> {
         };
         let losses = chunk.without_padding(losses);
         let (norms, losses) = (vec![losses.full_like(f32::NAN)], vec![losses]);
-        Ok(ChunkSum { sum, each: PerExample { norms, group_norms: Vec::new(), losses } })
+        Ok(ChunkSum { sum, per_example: PerExample { norms, group_norms: Vec::new(), losses } })
     }
 }
 

@@ -129,9 +129,9 @@ fn a_run_on_disjoint_batches_states_its_relation_and_is_charged() -> Result<()> 
     // Beside a run on Poisson samples, both count under the relation that covers them.
     fit("poisson", &method.plan(&data)?, &model, &data, &ledger, &mut NoopObserver)?;
     let events = ledger.events()?;
-    let headline = TightestAccountant::for_events(&events);
-    assert_eq!(headline.neighbouring(), NeighbouringRelation::ZeroOutOne);
-    let both = headline.epsilon(&events, Delta(1e-5))?.epsilon;
+    let tightest = TightestAccountant::for_events(&events);
+    assert_eq!(tightest.neighbouring(), NeighbouringRelation::ZeroOutOne);
+    let both = tightest.epsilon(&events, Delta(1e-5))?.epsilon;
     assert!(both > run.epsilon() && both.is_finite());
     // A budget names the relation of what it has counted.
     ledger.set_budget(Epsilon(50.0), Delta(1e-5))?;

@@ -11,8 +11,10 @@ use crate::{Error, Result};
 const WIDTH: f64 = 800.0;
 /// Largest number of examples in a figure.
 const MAX_EXAMPLES: usize = 200;
-/// Largest number of columns of a table that are drawn, and largest number that are counted.
-const MAX_COLUMNS: (usize, usize) = (30, 1000);
+/// Largest number of columns of a data set that are drawn.
+const MAX_DRAWN_COLUMNS: usize = 30;
+/// Largest number of columns of a data set in the table of the figure.
+const MAX_TABLE_COLUMNS: usize = 1000;
 
 /// Draws at most `n` examples of the training part, as many of each class as possible: images as
 /// pictures, texts as lines. Of a table, the range of each column is shown instead, over all
@@ -102,7 +104,7 @@ fn texts(data: &Dataset, vocabulary: &Vocabulary, ids: &[u32], head: FigureHeade
 /// Draws the range of each column.
 fn column_ranges(data: &Dataset, head: FigureHeader) -> Figure {
     let size: usize = data.shape().iter().product();
-    let counted = size.min(MAX_COLUMNS.1);
+    let counted = size.min(MAX_TABLE_COLUMNS);
     let (part, names) = (data.train(), data.column_names());
     let (features, rows) = (part.features_flat(), part.len());
     let row = |column: usize| {
@@ -121,7 +123,7 @@ fn column_ranges(data: &Dataset, head: FigureHeader) -> Figure {
         [name, low, format::significant(median, 4), high, format::format_count(values.len())]
     };
     let all: Vec<[String; 5]> = (0..counted).map(row).collect();
-    let drawn = counted.min(MAX_COLUMNS.0);
+    let drawn = counted.min(MAX_DRAWN_COLUMNS);
     let head = head.note("Over all examples of the training part.").note_if(size > drawn, || {
         format!("The first {drawn} of {} columns.", format::format_count(size))
     });
