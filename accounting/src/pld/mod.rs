@@ -4,7 +4,7 @@
 //! and the losses of independent releases add up (Koskela, Jälkö, Honkela 2020; Gopi, Lee,
 //! Wutschitz 2021). The modules, in the order of the computation:
 //!
-//! - `dominating_pair`: pairs of distributions, and the masses and losses that they give;
+//! - `dominating_pair`: the pair (P, Q) of one release, its densities, tails and losses;
 //! - `components`: events as dominating pairs with counts;
 //! - `cells`: the masses of P and Q in small intervals of the privacy loss;
 //! - `loss_distribution`: discretised loss distributions that are upper and lower bounds;
