@@ -46,9 +46,11 @@
 //!
 //! - [`lab`]: notebook functions: help, runs, reports, budgets and the project's ledger
 //! - [`cluster`]: grids on other machines, by Slurm
-//! - [`grid`]: accuracy grids of many runs
 //! - [`tuning`]: the search for learning rate and clip norm
+//! - [`grid`]: accuracy grids of many runs
+//! - `runs`: training of a plan, or its stored run
 //! - [`show`]: figures, tables and live charts
+//! - `store`: runs, checkpoints and ledgers on disk
 //! - [`audit`]: attacks that test the guarantees
 //! - [`train`]: the training loop
 //! - [`methods`]: the training methods, one folder for each
@@ -57,8 +59,9 @@
 //! - [`engine`]: per-example gradients, clipping and noise
 //! - [`nn`]: layers and models
 //! - [`data`]: data sets and Poisson sampling
-//! - [`privacy`]: accountants, calibration and ledgers
 //! - [`device`]: CPU and GPU devices
+//! - `file`, `clock`, `error`, `program`: file access, time, one error type, names
+//! - [`privacy`]: accountants, calibration and ledgers
 #![warn(missing_docs)]
 
 /// A clean environment for the unit tests, and processes of a test's own.

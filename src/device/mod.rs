@@ -3,6 +3,13 @@
 //! [`DeviceSpec`] names a device, [`DeviceArray`] is an array on the host or on a device, and
 //! [`kernels`] are the lab's own tensor operations for GPUs, each with a CPU version that
 //! tests compare it with.
+//!
+//! Begin with `spec`. The modules by subject:
+//!
+//! - devices: `spec`, `installation`, `cuda`, `probe`, `rehearsal`, `memory`;
+//! - values: `array`, `host`, `host_syncs`;
+//! - failures: `device_guard`, `failure_detection`;
+//! - computation: `kernels` on GPUs, `simd` and `vectorised` on CPUs.
 
 mod array;
 #[cfg(feature = "cuda")]

@@ -7,6 +7,16 @@
 //! so the caller is responsible for what they reveal. A panel that was computed from private data
 //! outside the ledger carries the badge [`NOT_COVERED`].
 //!
+//! Begin with `chart` and `sink`. The modules by subject:
+//!
+//! - content: `chart`, `series`, `table`, `bars`, `heat_map`, `histogram`, `tiles`, `multiples`,
+//!   `bitmap`, `run_chart`, `live_run`, and `figures`, which makes figures of them;
+//! - drawing: `figure`, `figure_card`, `layout`, `plot`, `axis`, `panel_header`, `scene`, `font`,
+//!   `palette`, `method_style`;
+//! - formats: `bundle`, `coverage`, `render`, `indexed_image`, `vega`, `text_chart`, `markup`,
+//!   `format`, `save`;
+//! - display: `sink`, `socket`, `live`.
+//!
 //! ```
 //! use epsilab::show::{Chart, Panel, Series};
 //!

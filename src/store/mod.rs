@@ -6,7 +6,13 @@
 //! read back, except of the settings. `ledger/<origin>.jsonl` is the ledger of a data set, with its
 //! `.head` beside it.
 //!
-//! A stored run that is missing in its ledger is evidence of a lost ledger ([`evidence`]).
+//! A stored run that is missing in its ledger is evidence of a lost ledger (`ledger_check`).
+//!
+//! Begin with `RunStore`. The modules by subject:
+//!
+//! - the folder: `home`, `format`, `disk_space`, `host`, `shared_folder`;
+//! - runs: `draft`, `run_files`, `run_summary`, `report_data`, `claimed_epsilon`;
+//! - ledgers: `ledger`, `ledger_cache`, `ledger_check`.
 
 mod claimed_epsilon;
 mod disk_space;

@@ -4,6 +4,7 @@
 //! and the losses of independent releases add up (Koskela, Jälkö, Honkela 2020; Gopi, Lee,
 //! Wutschitz 2021). The modules, in the order of the computation:
 //!
+//! - `dominating_pair`: the pair (P, Q) of one release, its densities, tails and losses;
 //! - `components`: events as dominating pairs with counts;
 //! - `cells`: the masses of P and Q in small intervals of the privacy loss;
 //! - `loss_distribution`: discretised loss distributions that are upper and lower bounds;
@@ -14,7 +15,7 @@
 //! - `node_losses`: the losses of all kinds of releases in one window;
 //! - `builder`: the choice of window and grid;
 //! - `bounds`: upper and lower bounds in both directions;
-//! - `growth`: upper bounds along a run, for many lengths at once;
+//! - `prefix_bounds`: upper bounds along a run, for many lengths at once;
 //! - `threshold`: a second lower bound, for cases where the grid gives none.
 
 use super::{Accountant, Delta, Event, NeighbouringRelation, PrivacyCost, PrivacyProfile, gdp};

@@ -1,7 +1,7 @@
-//! The commands `epsilon` and `sigma`: privacy accounting on the command line. `run` has the
-//! options of a training run, `asked` those of accountant and neighbouring relation, `event_file`
-//! reads events, and `answer` and `curve` write the results. Begin with `epsilon`, and with `sigma`
-//! in the file of that name.
+//! The commands `epsilon` and `sigma`: privacy accounting on the command line. `training_spec` has
+//! the options of a training run, `accounting_options` those of accountant and neighbouring
+//! relation, `event_file` reads events, and `epsilon_report` and `curve` write the results. Begin
+//! with `epsilon`, and with `sigma` in the file of that name.
 
 mod accounting_options;
 mod curve;

@@ -1,6 +1,6 @@
 //! Command `doctor`: checks the installation and prints advice. `devices` checks the devices,
-//! `ledgers` the ledgers, and `notebook` the toolchain, the lab of cells and Jupyter. Begin with
-//! `doctor`, which makes the checks one after the other.
+//! `ledgers` the ledgers, and `notebook_checks` the toolchain, the lab of cells and Jupyter. Begin
+//! with `doctor`, which makes the checks one after the other.
 
 mod devices;
 mod ledgers;

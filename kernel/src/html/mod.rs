@@ -1,7 +1,7 @@
 //! Rendering of an executed notebook as one HTML page that loads nothing. A page has no scripts,
-//! unless interactive figures are asked for. Begin with `render_page`: `markdown`, `math`, `rust`
-//! and `output` render the parts of cells, `clean`, `css` and `escape` keep out of them what runs
-//! or loads, and `interactive` embeds figures that respond to the mouse.
+//! unless interactive figures are asked for. Begin with `render_page`: `markdown`, `math`,
+//! `highlight`, `ansi` and `output` render the parts of cells, `sanitize`, `css` and `escape` keep
+//! out of them what runs or loads, and `interactive` embeds figures that respond to the mouse.
 
 mod ansi;
 #[cfg(test)]

@@ -2,8 +2,21 @@
 //!
 //! `wire` receives messages; `dispatch` answers or queues them. One thread (`evaluator`) owns evcxr
 //! (`engine`) and runs the cells one after the other. Printed text comes back through evcxr
-//! (`output`), figures come over a socket (`display`), and `fence` keeps both in order. A nonce
-//! separates what cells print from what the cell process reports (`markers`).
+//! (`output_reader`), figures come over a socket (`side_channel`), and `fence` keeps both in order.
+//! A nonce separates what cells print from what the cell process reports (`markers`). Begin with
+//! `dispatch` and `evaluator`. The modules by subject:
+//!
+//! - the protocol: `wire`, `requests`, `dispatch`, `context`, `current_cell`, `input_requests`,
+//!   `history`;
+//! - the running of cells: `evaluator`, `engine`, `workspace`, `cell_process`, `cell_commands`,
+//!   `rustc_wrapper`, `variables`, `warm_up`;
+//! - the stopping of cells: `interrupt`, `safepoints`;
+//! - outputs: `output_reader`, `stream_buffer`, `output_limits`, `display_blocks`, `side_channel`,
+//!   `fence`, `markers`;
+//! - errors: `errors`, `rustc_messages`, `error_location`, `advice`, `borrow_advice`, `lab_names`,
+//!   `panics`, `crash`, `disk_full`;
+//! - completion and inspection: `complete`, `receiver`, `string_completion`, `inspection`,
+//!   `is_complete`, `visibility`, `std_sources`.
 
 mod advice;
 mod borrow_advice;

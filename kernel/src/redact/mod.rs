@@ -1,6 +1,6 @@
 //! Command `redact`: copies of notebooks without outputs that no epsilon covers. `rules` decides on
-//! one output, `copy` applies the rules to a notebook, `counts` adds up what was removed, and
-//! `target` finds the path of the copy. Begin with `redact`.
+//! one output, `redacted_notebook` applies the rules to a notebook, `counts` adds up what was
+//! removed, and `target` finds the path of the copy. Begin with `redact`.
 
 mod counts;
 mod redacted_notebook;

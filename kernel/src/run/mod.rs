@@ -1,7 +1,7 @@
 //! The command `run`: executes notebooks without Jupyter or Python and writes the results. Begin
 //! with `run`. A `job` takes one notebook from its file to its results: `notebook` reads and writes
-//! the file, `session` is the kernel, `execute` runs the cells in it, and `outputs` collects what
-//! they show.
+//! the file, `kernel_client` starts a kernel and talks to it, `execute` runs the cells in it, and
+//! `outputs` collects what they show.
 
 mod compact;
 mod compare;

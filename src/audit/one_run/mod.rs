@@ -1,5 +1,5 @@
 //! Audits of one whole training run with many canaries. Begin with `OneRunAudit` in `training`,
-//! which trains and guesses which canaries were in. `crowd` has the canaries and their scores,
+//! which trains and guesses which canaries were in. `canary_set` has the canaries and their scores,
 //! `bound` the lower bound on epsilon that the guesses give, and `report` the result.
 
 mod bound;

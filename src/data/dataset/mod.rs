@@ -1,6 +1,6 @@
 //! Data sets: training part, test part, classes, and the origin that names the ledger. Begin with
-//! `Dataset`. `cut` splits, limits and normalizes data sets, `parts` assigns examples to parts,
-//! `files` reads features from files, and `hash` hashes the training and the test part.
+//! `Dataset`. `derived` splits, limits and normalizes data sets, `partition` assigns examples to
+//! parts, `files` reads features from files, and `hash` hashes the training and the test part.
 
 mod derived;
 mod files;

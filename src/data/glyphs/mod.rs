@@ -1,6 +1,6 @@
 //! Synthetic digits of the shape of MNIST, without a download. Begin with `glyphs`, or with
 //! `drawn_digits`, which are centred as those of MNIST. `shapes` has the strokes of the digits,
-//! `hand` varies them, and `ink` makes pixels of them.
+//! `renderer` varies them, and `page` makes pixels of them.
 
 mod page;
 mod renderer;

@@ -1,6 +1,6 @@
 //! Texts: words become token ids, and each text a row of the same length. Begin with `text_csv`,
 //! `from_texts` or `ag_news`, which read texts. `TextOptions` has the length of the rows and the
-//! vocabulary; `tokens` splits a text into words, and `vocabulary` gives words their ids.
+//! vocabulary; `tokenizer` splits a text into words, and `vocabulary` gives words their ids.
 
 mod ag_news;
 mod read;

@@ -9,6 +9,16 @@
 //!
 //! Memory: the activations of a few examples per worker, the instance gradients of one example, and
 //! at most one sum per segment; never batch x parameters.
+//!
+//! Begin with `graph` and `workspace`. The modules by subject:
+//!
+//! - the executor: `graph`, `execution_plan`, `executor_state`, `workspace`, `gather_windows`,
+//!   `backprop_clip`, `profile`;
+//! - layers: `op`, `conv`, `dense`, `lstm`, `embedding`, `norm_layer`, `pool`, `activation`,
+//!   `stateless`, `zero_pad`;
+//! - convolutions: `conv_standardisation`, `direct_conv`, `winograd`, `pixel_gram`;
+//! - parameters: `packed_layout`, `packed_weights`, `binary_mask`;
+//! - products of matrices: `small_product`, `outer_product`.
 
 mod activation;
 mod backprop_clip;

@@ -43,7 +43,7 @@ impl LoadContext<'_> {
             let why = "the model is a user-defined module: which of its parameters are transposed \
                        in the file, and which layer is its head, is unknown";
             return Err(Error::new(ErrorKind::Model, what, why).fix(
-                "transpose the weights in the file, and use AxisOrder::Own and .keep_initial(..)",
+                "transpose the weights in the file, and use AxisOrder::Native and .keep_initial(..)",
             ));
         }
         match (layout.mismatch)(model.network().specs()) {

@@ -337,7 +337,7 @@ fn modules_of_the_user_are_loaded_in_the_labs_axes_only() -> Done {
     let pytorch = WeightLayout::from_fn(AxisOrder::PyTorch, |path| Some(path.to_owned()));
     for layout in [pytorch, WeightLayout::native().new_head()] {
         let error = model.load_weights(&file, &layout).unwrap_err();
-        assert_says(&error, ErrorKind::Model, &["user-defined module", "AxisOrder::Own"]);
+        assert_says(&error, ErrorKind::Model, &["user-defined module", "AxisOrder::Native"]);
     }
     Ok(())
 }

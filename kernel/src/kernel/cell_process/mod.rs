@@ -1,8 +1,8 @@
-//! The process that runs the cells: this binary, started again by evcxr.
+//! The process that runs the cells: this binary, started again by evcxr. Begin with `command_loop`.
 //!
 //! Commands and answers use descriptors of their own, so that cells may print, read and close what
 //! they like. What cells print reaches evcxr through `relay`, encoded so that no text is taken for
-//! an answer (`stream`). A cell that reads standard input asks the front end (`input`).
+//! an answer (`stream_codec`). A cell that reads standard input asks the front end (`cell_stdin`).
 
 mod cell_stdin;
 mod command_loop;

@@ -1,6 +1,6 @@
 //! Examples of data sets and filters of models as pictures. Begin with `examples` and `filters`.
-//! `PictureGrid` draws images in rows and columns, `TextRows` texts, and `form` finds out which of
-//! the two a data set is.
+//! `PictureGrid` draws images in rows and columns, `TextRows` texts, and `example_kind` finds out
+//! which of the two a data set is.
 
 mod example_kind;
 mod examples;
