@@ -7,7 +7,7 @@ pub const CHAPTER: Chapter = Chapter {
     answers: &[
         ("... list earlier runs, and export them?", "list"),
         ("... train again although the run is stored?", "fresh"),
-        ("... go on after the machine was stopped?", "checkpoints"),
+        ("... resume after the machine was stopped?", "checkpoints"),
         ("... compare two runs?", "compare"),
         ("... see which classes are confused?", "confusion"),
         ("... see the worst predictions?", "worst"),

@@ -260,10 +260,13 @@ pub(super) fn require_finished_run(result: GridResult) -> Result<GridResult> {
         return Ok(result);
     }
     let why = result.rows().into_iter().flat_map(|row| row.errors).next();
+    let why = why.unwrap_or_else(|| "no task reported an error".to_owned());
     let all = result.planned_runs();
     let what = format!("a grid in other processes: 0 of {all} runs are finished");
-    Err(Error::new(ErrorKind::Io, what, why.unwrap_or_default())
-        .fix("read that log; run the same cell again to submit the runs again"))
+    Err(Error::new(ErrorKind::Io, what, why).fix(
+        "read the logs of the tasks, in the folder logs/ of the grid; run the same cell again to \
+         submit the runs again",
+    ))
 }
 
 #[cfg(test)]

@@ -29,16 +29,16 @@ use crate::{Error, ErrorKind, Result, program};
 /// # Guarantee
 /// Every release, that of a mask by DP-SNIP included, is charged before it is used; training
 /// without privacy is charged too, as an event that no accountant accepts. Sampler, noise and
-/// ledger all read `plan`; the loop hands nothing but the
-/// output of [`Mechanism::release`](crate::methods::Mechanism::release) to the optimizer. In
-/// study mode, `id` must be another one for every other plan, mask, model or data: runs of the same
-/// name and seed have the same noise.
+/// ledger all read `plan`; the loop hands nothing but the output of
+/// [`Mechanism::release`](crate::methods::Mechanism::release) to the optimizer. In study mode, `id`
+/// must be another one for every other plan, mask, model or data: runs of the same name and seed
+/// have the same noise.
 ///
-/// Only an interrupt ends a run early, as [`Ending::Interrupted`]. An example whose file
-/// can't be read any more, or has changed, contributes zero to the steps that draw it. A private
-/// run does not say so: ending it, or naming or counting such examples, would be a release about
-/// them that no noise covers. [`Dataset::check_files`] tells the owner of the data. A run without
-/// privacy tells its observer, at the end.
+/// Only an interrupt ends a run early, as [`Ending::Interrupted`]. An example whose file can't be
+/// read any more, or has changed, contributes zero to the steps that draw it. A private run does
+/// not say so: ending it, or naming or counting such examples, would be a release about them that
+/// no noise covers. [`Dataset::check_files`] tells the owner of the data. A run without privacy
+/// tells its observer, at the end.
 ///
 /// # Errors
 /// `Device` if the plan's device can't work; `Setting` if plan, model, data and ledger do not

@@ -219,7 +219,7 @@ impl EvcxrEngine {
             let reload = format!("{}\n{WARM_UP_CELL}", dep_command(&self.library));
             self.output.begin(false);
             let _ = catch_panic(|| self.evcxr.execute(&reload));
-            // Its value is nobody's, least of all the next cell's.
+            // Discards the value of that cell, so that the next cell does not show it.
             self.output.finish(true, false);
         }
         let Ok(result) = result else { return Err(None) };

@@ -103,7 +103,7 @@ impl PrebuiltLibrary {
         let stamp = Stamp::read(&dir).ok_or_else(|| {
             Error::new(
                 ErrorKind::Notebook,
-                format!("prebuilt lab = {} (no stamp)", dir.display()),
+                format!("the prebuilt lab in {} has no stamp", dir.display()),
                 "another process has just removed it",
             )
             .fix("start again")
