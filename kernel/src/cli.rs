@@ -421,7 +421,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
     }
 }
 
-/// Runs the command of a checkpoint, which goes on with the run `id`.
+/// Runs the command of a checkpoint, which resumes the run `id`.
 fn resume(id: String, command: Vec<OsString>) -> Result<ExitCode> {
     let program = std::iter::once(OsString::from("epsilab"));
     match Cli::try_parse_from(program.chain(command)) {

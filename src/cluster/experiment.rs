@@ -82,7 +82,7 @@ impl ClusterExperiment {
     }
 
     /// Submits the runs that are not stored, shows how far they are until all tasks have ended, and
-    /// collects them. An interrupt stops watching, and tasks of Slurm go on: the same call again
+    /// collects them. An interrupt stops watching, and tasks of Slurm continue: the same call again
     /// watches them, and submits what has failed.
     ///
     /// # Errors
@@ -181,9 +181,9 @@ impl ClusterExperiment {
         self.at(model, data, |site| site.collect())
     }
 
-    /// Cancels all tasks that have not ended, and takes back the charges of runs that no worker
-    /// has begun. Returns their number. Runs that were begun stay charged; submitted again, they
-    /// go on under the same entries.
+    /// Cancels all tasks that have not ended, and takes back the charges of runs that no worker has
+    /// begun. Returns their number. Runs that were begun stay charged; submitted again, they
+    /// continue under the same entries.
     ///
     /// # Errors
     /// `Setting` if Slurm does not cancel; `Io` if the tasks do not end: nothing is taken back

@@ -62,7 +62,7 @@ pub fn check_resumes_same_run(id: &str, plan: &Plan, model: &Model, data: &Datas
 }
 
 /// Removes the checkpoint of the run whose name begins with `name`, and returns that name. The run
-/// can't go on then; what the ledger charges for it stays.
+/// can't be resumed then; what the ledger charges for it stays.
 ///
 /// # Errors
 /// `MissingData` if there is none, or more than one; `Io` if another process trains the run, or the

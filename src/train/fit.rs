@@ -81,15 +81,15 @@ pub(crate) enum Claim<'a> {
 }
 
 impl<'a> Fit<'a> {
-    /// Trains the run, as [`fit`]. With a keeper, it goes on from the checkpoint that `keeper`
+    /// Trains the run, as [`fit`]. With a keeper, it resumes from the checkpoint that `keeper`
     /// found, if any, and writes others. The caller removes them when the run has been stored.
     ///
     /// # Guarantee
-    /// A run that goes on is charged under the entry that its checkpoint names, once, with the
-    /// whole plan until it ends. If its process was killed, nobody knows how many steps were taken,
-    /// so the whole plan stays charged if it ends early. A checkpoint with fewer steps than were
+    /// A resumed run is charged under the entry that its checkpoint names, once, with the whole
+    /// plan until it ends. If its process was killed, nobody knows how many steps were taken, so
+    /// the whole plan stays charged if it ends early. A checkpoint with fewer steps than were
     /// charged counts as that of a run that was killed. However the run ends, it is charged for no
-    /// less than before it went on.
+    /// less than before it was resumed.
     ///
     /// # Errors
     /// As [`fit`]; `Setting` if the checkpoint was written on another kind of device; `Ledger` if
@@ -202,7 +202,7 @@ impl<'a> Fit<'a> {
     }
 
     /// Returns the charge, the seeds, and the mask unless the run releases it: those of the
-    /// checkpoint that it goes on from, or new ones.
+    /// checkpoint that it resumes from, or new ones.
     fn start<'l>(
         &self,
         model: &Model,

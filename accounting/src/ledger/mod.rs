@@ -105,7 +105,7 @@ impl Ledger {
     ///
     /// # Errors
     /// As [`Ledger::record`]. Kind `Ledger` also if runs without a guarantee are on record, because
-    /// no budget can then be kept. Nothing is written in that case, and private runs can go on
+    /// no budget can then be kept. Nothing is written in that case, and private runs can continue
     /// without a budget.
     pub fn set_budget(&self, epsilon: Epsilon, delta: Delta) -> Result<BudgetStatus> {
         let budget = Budget { epsilon, delta }.check()?;

@@ -75,7 +75,7 @@ impl PrebuiltLibrary {
     /// Keeps the lab locked for the program that replaces this process.
     pub fn keep_in_use(&self) {
         if let Some(file) = &self._in_use {
-            // The program goes on without if the flag can't be removed.
+            // The program continues if the flag can't be removed.
             let _ = rustix::io::fcntl_setfd(file, FdFlags::empty());
         }
     }

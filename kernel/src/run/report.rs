@@ -97,7 +97,7 @@ pub fn of_cell(number: usize, total: usize, source: &str) -> String {
 /// Prints the description of a step that begins, and returns the time.
 pub fn begin(what: &str) -> Instant {
     eprint!("{what}");
-    // The execution goes on if progress can't be printed.
+    // The execution continues if progress can't be printed.
     let _ = std::io::stderr().flush();
     Instant::now()
 }
