@@ -86,8 +86,9 @@ impl ClusterExperiment {
     /// watches them, and submits what has failed.
     ///
     /// # Errors
-    /// As [`submit`](Self::submit) and [`collect`](Self::collect); `Io` if all tasks have ended and
-    /// no run is finished.
+    /// `Setting` if Slurm refuses the job or does not answer; `Ledger` if a budget does not allow
+    /// all runs, or the ledger can't be trusted; `CorruptData` if a stored run is damaged; `Io` if
+    /// the store can't be locked, or all tasks have ended and no run is finished.
     pub fn run(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<GridResult> {
         let display = LiveDisplay::default();
         let result = self.run_with_observer(model, data, &mut |status| {
@@ -108,7 +109,9 @@ impl ClusterExperiment {
     /// seconds in place of a display.
     ///
     /// # Errors
-    /// As [`submit`](Self::submit) and [`collect`](Self::collect).
+    /// `Setting` if Slurm refuses the job or does not answer; `Ledger` if a budget does not allow
+    /// all runs, or the ledger can't be trusted; `CorruptData` if a stored run is damaged; `Io` if
+    /// the store can't be locked, or all tasks have ended and no run is finished.
     pub fn run_with_observer(
         &self,
         model: &dyn ModelFactory,

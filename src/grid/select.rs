@@ -34,7 +34,8 @@ impl Experiment {
     /// Returns the plan of [`select`](Self::select).
     ///
     /// # Errors
-    /// As [`select`](Self::select), except for training.
+    /// `Setting` for several seeds, a method without privacy, and data without a test part; errors
+    /// of making the plan of any case.
     pub fn selection(&self, trials: Trials, model: &Model, data: &Dataset) -> Result<Plan> {
         self.check()?;
         if self.seeds != 1 {

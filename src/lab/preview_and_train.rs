@@ -69,7 +69,9 @@ impl Plan {
     /// unless the plan is [`fresh`](Self::fresh).
     ///
     /// # Errors
-    /// As `train` of a method.
+    /// `Setting` or `Model` if plan, model and data do not belong together; `Device` if the device
+    /// can't work; `Ledger` if the budget does not allow the run, the ledger can't be trusted, or a
+    /// stored run on this data is missing in it; `Io` if the project's folder can't be written.
     pub fn train(&self, model: &Model, data: &Dataset) -> Result<Run> {
         let run = self.train_with(model, data, &mut LiveRun::new())?;
         if run.is_restored() {
@@ -87,7 +89,9 @@ impl Plan {
     /// progress.
     ///
     /// # Errors
-    /// As [`train`](Self::train).
+    /// `Setting` or `Model` if plan, model and data do not belong together; `Device` if the device
+    /// can't work; `Ledger` if the budget does not allow the run, the ledger can't be trusted, or a
+    /// stored run on this data is missing in it; `Io` if the project's folder can't be written.
     pub fn train_with(
         &self,
         model: &Model,

@@ -81,7 +81,8 @@ impl PrivateSelection {
     /// Returns the plan of the selection for the training part of these data.
     ///
     /// # Errors
-    /// As [`plan_for`](Self::plan_for).
+    /// `Setting` for a candidate that can't be planned, and for clip norms of a method without flat
+    /// clipping; `Accounting` if a target can't be reached.
     pub fn plan(&self, data: &Dataset) -> Result<Plan> {
         self.plan_for(&data.into())
     }

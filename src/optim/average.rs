@@ -124,7 +124,7 @@ impl AverageState {
     /// Creates the average before the first step, with the initial parameters.
     ///
     /// # Errors
-    /// As [`Average::check`].
+    /// `Setting` for a decay outside [0, 1) or a mean of no steps.
     pub fn new(average: Average, initial: &Network) -> Result<Self> {
         average.check()?;
         let copies = VecDeque::from([copy(initial)]);

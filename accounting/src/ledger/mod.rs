@@ -83,7 +83,9 @@ impl Ledger {
     /// Charges everything that `run` may release. Call it before the first release is used.
     ///
     /// # Errors
-    /// As [`Ledger::record`].
+    /// Kind `Setting` if a number is out of range. Kind `Ledger` if the book can't be trusted, the
+    /// run was started before, or the plan exceeds the budget; nothing is written then. Kind `Book`
+    /// if it can't be written.
     pub fn begin_run(&self, run: &str, planned: &Event) -> Result<()> {
         self.record(&Entry::planned(run, self.data_hash(), planned))
     }
@@ -92,7 +94,9 @@ impl Ledger {
     /// that is never closed stays charged in full.
     ///
     /// # Errors
-    /// As [`Ledger::record`].
+    /// Kind `Setting` if a number is out of range. Kind `Ledger` if the book can't be trusted, or
+    /// the correction is not part of a plan that is still open; nothing is written then. Kind
+    /// `Book` if it can't be written.
     pub fn close_run(&self, run: &str, spent: &Event) -> Result<()> {
         self.record(&Entry::spent(run, self.data_hash(), spent))
     }
@@ -119,7 +123,7 @@ impl Ledger {
     /// Returns the current budget, if one was ever set.
     ///
     /// # Errors
-    /// As [`Ledger::entries`].
+    /// Kind `Ledger` if the book can't be trusted, kind `Book` if it can't be read.
     pub fn budget(&self) -> Result<Option<Budget>> {
         Ok(self.state()?.budget())
     }
@@ -127,7 +131,7 @@ impl Ledger {
     /// Returns the spending under the current budget; `None` without a budget.
     ///
     /// # Errors
-    /// As [`Ledger::entries`].
+    /// Kind `Ledger` if the book can't be trusted, kind `Book` if it can't be read.
     pub fn budget_status(&self) -> Result<Option<BudgetStatus>> {
         let account = self.state()?;
         account.budget().map(|budget| account.budget_status_under(budget)).transpose()
@@ -197,7 +201,7 @@ impl Ledger {
     /// where a run was closed, otherwise its whole plan.
     ///
     /// # Errors
-    /// As [`Ledger::entries`].
+    /// Kind `Ledger` if the book can't be trusted, kind `Book` if it can't be read.
     pub fn events(&self) -> Result<Vec<Event>> {
         Ok(self.state()?.events())
     }
@@ -205,7 +209,7 @@ impl Ledger {
     /// Returns the events of [`Ledger::events`], each with the id of its run.
     ///
     /// # Errors
-    /// As [`Ledger::entries`].
+    /// Kind `Ledger` if the book can't be trusted, kind `Book` if it can't be read.
     pub fn runs(&self) -> Result<Vec<(String, Event)>> {
         let account = self.state()?;
         Ok(account.charges().iter().map(|run| (run.run.clone(), run.event.clone())).collect())
@@ -214,7 +218,7 @@ impl Ledger {
     /// Returns the state that results from the entries.
     ///
     /// # Errors
-    /// As [`Ledger::entries`].
+    /// Kind `Ledger` if the book can't be trusted, kind `Book` if it can't be read.
     pub fn state(&self) -> Result<LedgerState> {
         LedgerState::from_entries(&self.entries()?)
     }

@@ -114,7 +114,8 @@ impl Rdp {
     /// least 0.
     ///
     /// # Errors
-    /// As [`Accountant::epsilon`].
+    /// Kind `Setting` for a number outside its range. Kind `Accounting` for an event that this
+    /// accountant does not support, or for an epsilon that overflows.
     pub fn epsilon(&self, events: &[Event], delta: Delta) -> Result<PrivacyCost> {
         let spent = self.epsilons_for_prefixes(&[events], delta)?.into_iter().flatten().next();
         let all = || Event::Composed { events: events.to_vec() };

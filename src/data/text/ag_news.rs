@@ -35,7 +35,8 @@ pub fn ag_news(options: &TextOptions) -> Result<Dataset> {
 /// Reads AG News from the given folder only; otherwise as [`ag_news`].
 ///
 /// # Errors
-/// As [`ag_news`].
+/// [`MissingData`](crate::ErrorKind::MissingData) if the folder lacks the files;
+/// [`CorruptData`](crate::ErrorKind::CorruptData) names the line that can't be read.
 pub fn ag_news_in(folder: impl AsRef<Path>, options: &TextOptions) -> Result<Dataset> {
     read_ag_news(Some(folder.as_ref()), options)
 }

@@ -89,7 +89,7 @@ pub fn pareto(points: &[RunPoint]) -> Result<Chart> {
 /// As [`pareto`].
 ///
 /// # Errors
-/// As [`pareto`].
+/// `Setting` without a run that has a positive finite epsilon and an accuracy.
 pub fn accuracy_over_epsilon(points: &[RunPoint]) -> Result<Chart> {
     let all = runs_with_epsilon(points)?;
     let mut lines = Vec::new();
