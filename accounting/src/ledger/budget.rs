@@ -225,9 +225,9 @@ const OVER_BUDGET_ADVICE: &str = "use more noise, fewer steps or smaller batches
                                   budget deliberately (Ledger::set_budget, lab::budget in a \
                                   notebook): the ledger records it";
 
-const BUDGET_EXHAUSTED_ADVICE: &str = "nothing is left, so every private run is refused: raise the budget \
-                            deliberately (Ledger::set_budget, lab::budget in a notebook), which the \
-                            ledger records, or use other data";
+const BUDGET_EXHAUSTED_ADVICE: &str = "nothing is left, so every private run is refused: raise the \
+                            budget deliberately (Ledger::set_budget, lab::budget in a notebook), \
+                            which the ledger records, or use other data";
 
 impl fmt::Display for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

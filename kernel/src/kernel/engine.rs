@@ -361,8 +361,8 @@ fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
 fn reject_unsupported_code(code: &str) -> Option<CellFailure> {
     if let Some(line) = is_complete::find_open_comment(code) {
         let text = format!(
-            "the comment that begins in line {line} is never closed, so the code after it would not \
-             be run\nwhat to do: close it with `*/`"
+            "the comment that begins in line {line} is never closed, so the code after it would \
+             not be run\nwhat to do: close it with `*/`"
         );
         return Some(CellFailure::new("CompileError", &text));
     }

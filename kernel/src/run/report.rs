@@ -73,8 +73,8 @@ impl HaltReason {
             ),
             HaltReason::KernelDied(error) => format!("error: {error}"),
             HaltReason::OutputsDiffer(cells) => format!(
-                "error: the outputs differ from the saved ones\n  {}\n  what to do: if the new ones \
-                 are right, save them with `{}`; a cell that trains without a \
+                "error: the outputs differ from the saved ones\n  {}\n  what to do: if the new \
+                 ones are right, save them with `{}`; a cell that trains without a \
                  seed has other numbers in every run: give it the tag `noisy-output`, or \
                  `ignore-output` if its words differ too",
                 cells.join("\n  "),

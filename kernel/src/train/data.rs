@@ -78,7 +78,8 @@ impl DataArgs {
                 let names: Vec<&str> = DATASETS.iter().map(|(known, _)| *known).collect();
                 let why = "no data set or folder has this name";
                 return Err(Error::setting("--data", name, why).fix(format!(
-                    "{}, or name a folder of images, a .tar file of images or a table such as FILE.csv",
+                    "{}, or name a folder of images, a .tar file of images or a table such as \
+                     FILE.csv",
                     suggest_names(name, &names)
                 )));
             }

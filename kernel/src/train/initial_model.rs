@@ -115,8 +115,8 @@ impl InitialModelArgs {
         };
         let epochs = self.pretraining_epochs();
         Some(format!(
-            "before this run, its model is trained on {name} without privacy ({epochs} epochs), which \
-             is charged to the ledger of those data"
+            "before this run, its model is trained on {name} without privacy ({epochs} epochs), \
+             which is charged to the ledger of those data"
         ))
     }
 

@@ -198,9 +198,9 @@ impl TableReader {
             return Ok(data.with_notices(notices));
         }
         notices.push(format!(
-            "the categories of `{read}` were read from the rows, so no epsilon covers runs on these \
-             data; a public list changes that: .category(\"column\", [\"A\", \"B\"]), --category \
-             column=A,B"
+            "the categories of `{read}` were read from the rows, so no epsilon covers runs on \
+             these data; a public list changes that: .category(\"column\", [\"A\", \"B\"]), \
+             --category column=A,B"
         ));
         let reason = format!("the categories of `{read}` were read from its rows");
         Ok(data.with_notices(notices).prepared_from_private_examples(reason))

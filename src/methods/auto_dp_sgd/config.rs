@@ -56,8 +56,9 @@ impl Default for AutoDpSgdSettings {
 }
 
 /// Reason why the method has no guarantee.
-pub(super) const NO_GUARANTEE_REASON: &str = "Auto DP-SGD bounds no example's contribution, because each \
-    clip threshold follows the example's own gradient, and its noise is scaled by the private batch";
+pub(super) const NO_GUARANTEE_REASON: &str = "Auto DP-SGD bounds no example's contribution, \
+    because each clip threshold follows the example's own gradient, and its noise is scaled by the \
+    private batch";
 
 /// Learning rate with SGD when none is given. The default optimizer, AdamW, has the default rate of
 /// the Adam family. The paper's rate is not in its text.

@@ -11,8 +11,8 @@ use crate::show::{Chart, Coverage, Panel, Series, Table, format};
 use crate::{Error, Result};
 
 /// Reason why no run of a figure is called the best.
-const SELECTION_CAVEAT: &str = "Choosing a run by its test accuracy overstates what its settings reach: \
-                        confirm the choice with other seeds or data.";
+const SELECTION_CAVEAT: &str = "Choosing a run by its test accuracy overstates what its settings \
+                        reach: confirm the choice with other seeds or data.";
 
 /// Plots accuracy against the epsilon that was spent: a point for each run, identified by its
 /// tooltip, and the Pareto front as a step line. At a point of the front, no run with the same or
