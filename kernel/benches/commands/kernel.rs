@@ -81,7 +81,7 @@ fn read_argv(spec: &Path) -> Result<Vec<String>> {
         let what = format!("--spec = {}", spec.display());
         Error::new(ErrorKind::Setting, what, "the file has no command of a kernel (`argv`)").fix(
             "give the kernel.json of an installed kernel; `jupyter kernelspec list` names \
-                  their folders",
+             their folders",
         )
     })
 }

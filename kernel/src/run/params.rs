@@ -47,7 +47,7 @@ pub fn inject(notebook: &mut Notebook, params: &[Param], path: &Path) -> Result<
             format!("{} has no parameters", path.display()),
             format!(
                 "no code cell has the tag `{PARAMETERS_TAG}`, so `--params` would have no \
-                     effect"
+                 effect"
             ),
         )
         .fix(format!(

@@ -25,8 +25,7 @@ use crate::data::table::empty;
 ///
 /// # Errors
 /// [`MissingData`](crate::ErrorKind::MissingData) lists the folders that were searched and how to
-/// get the files;
-/// [`CorruptData`](crate::ErrorKind::CorruptData) names the line that is not
+/// get the files; [`CorruptData`](crate::ErrorKind::CorruptData) names the line that is not
 /// `"class 1 to 4","title","description"`.
 pub fn ag_news(options: &TextOptions) -> Result<Dataset> {
     read_ag_news(None, options)
