@@ -183,7 +183,8 @@ impl Accountant for TightestAccountant {
 /// [`TightestAccountant`].
 ///
 /// # Errors
-/// As [`Accountant::epsilon`].
+/// Kind `Setting` for a number outside its range. Kind `Accounting` if no accountant supports the
+/// events, or for an epsilon that overflows.
 ///
 /// # Guarantee
 /// As [`TightestAccountant`].

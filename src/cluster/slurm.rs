@@ -248,7 +248,7 @@ fn seconds(limit: &str) -> Option<u64> {
 
 /// Checks that a text is one line of the script.
 fn check_line(name: &str, value: &str) -> Result<()> {
-    let refuse = |why| Error::setting(name, format!("{value:?}"), why);
+    let refuse = |why: &str| Error::setting(name, format!("{value:?}"), why);
     if value.is_empty() {
         return Err(refuse("the text is empty").fix("give one line of text, or leave it out"));
     }

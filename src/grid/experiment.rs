@@ -188,7 +188,8 @@ impl Experiment {
     /// are in the errors of their cases.
     ///
     /// # Errors
-    /// As [`run`](Self::run); `MissingData` if no run of the experiment is stored.
+    /// `Setting` for an experiment that can't be run; the error of the model if it can't be built
+    /// for the data; `MissingData` if no run of the experiment is stored.
     pub fn stored(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<GridResult> {
         self.check()?;
         let advice = "run the grid again: stored runs are not trained again";

@@ -115,8 +115,8 @@ impl LedgerState {
     /// Computes the epsilon of everything charged.
     ///
     /// # Errors
-    /// As [`Accountant::epsilon`](crate::Accountant::epsilon): kind `Accounting` also if a run
-    /// without a guarantee is charged.
+    /// Kind `Setting` for a delta out of range. Kind `Accounting` if no accountant supports the
+    /// charged events, and if a run without a guarantee is charged.
     ///
     /// # Guarantee
     /// Upper bound of [`TightestAccountant`] under [`neighbouring`](Self::neighbouring) for all
@@ -129,7 +129,8 @@ impl LedgerState {
     /// Computes the epsilon of all runs that have a guarantee.
     ///
     /// # Errors
-    /// As [`total`](Self::total), without the runs that have no guarantee.
+    /// Kind `Setting` for a delta out of range. Kind `Accounting` if no accountant supports the
+    /// charged events.
     ///
     /// # Guarantee
     /// As [`total`](Self::total) for these runs alone. It covers nothing that the other runs

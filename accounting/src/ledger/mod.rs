@@ -179,7 +179,9 @@ impl Ledger {
     /// whatever the budget allows.
     ///
     /// # Errors
-    /// As [`Ledger::record_all`], except that the budget is not checked.
+    /// Kind `Setting` if a number is out of range. Kind `Ledger` if the book can't be trusted, or
+    /// an entry is refused, except by the budget, which is not checked: all are refused then. Kind
+    /// `Book` if it can't be written; the first entries may be on record and count then.
     pub fn record_released(&self, new: &[Entry]) -> Result<()> {
         self.append(new, |account| new.iter().try_for_each(|entry| account.add(entry)))
     }

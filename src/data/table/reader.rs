@@ -50,7 +50,8 @@ pub fn table(path: impl AsRef<Path>) -> TableReader {
 /// As [`TableReader::read`].
 ///
 /// # Errors
-/// As [`TableReader::read`].
+/// `MissingData` if there is no such file; `Setting` if it has no such column; `CorruptData` names
+/// the line and the column that can't be used.
 pub fn csv(path: impl AsRef<Path>, label: &str) -> Result<Dataset> {
     table(path).label(label).read()
 }
