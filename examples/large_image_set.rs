@@ -87,8 +87,8 @@ impl MemoryObserver {
             .iter()
             .fold((f64::MAX, 0.0f64), |(least, most), &now| (least.min(now), most.max(now)));
         println!(
-            "resident memory from step 100 to step {}: {least:.1} to {most:.1} MiB ({:+.1} % at the \
-             last step)",
+            "resident memory from step 100 to step {}: {least:.1} to {most:.1} MiB ({:+.1} % at \
+             the last step)",
             self.mebibytes.len(),
             100.0 * (from[from.len() - 1] / from[0] - 1.0)
         );

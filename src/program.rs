@@ -44,7 +44,7 @@ pub fn how_to_get() -> String {
 pub(crate) const NUMERICS: u32 = 1;
 
 /// Returns the version of the lab with that of its numerics. A run that is begun by one version and
-/// goes on with another has steps of the same noise that are rounded differently, so checkpoints
+/// continues with another has steps of the same noise that are rounded differently, so checkpoints
 /// and tickets compare it.
 pub(crate) fn numerics() -> String {
     format!("{}, numerics {NUMERICS}", env!("CARGO_PKG_VERSION"))

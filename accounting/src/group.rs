@@ -22,7 +22,8 @@ const EVALUATIONS: usize = 12;
 /// ```
 ///
 /// # Errors
-/// As [`Accountant::epsilon`]; kind `Accounting` if no epsilon of this group is found.
+/// Kind `Setting` for a number outside its range. Kind `Accounting` if no accountant supports the
+/// events, or no epsilon of this group is found.
 ///
 /// # Guarantee
 /// Neighbours differ in `rows` changes, each of the accountant's relation: so many examples are

@@ -201,9 +201,8 @@ impl Stages {
     /// fewer.
     ///
     /// It is an [`Event::PoissonGaussian`] if the noise multiplier of the whole table is constant.
-    /// Otherwise it is an [`Event::Composed`] with one part per run of equal noise
-    /// multipliers. Parts that have not begun are left out, so every event of fewer steps is one
-    /// that
+    /// Otherwise it is an [`Event::Composed`] with one part per run of equal noise multipliers.
+    /// Parts that have not begun are left out, so every event of fewer steps is one that
     /// [`Event::reduced_to`] accepts.
     ///
     /// # Guarantee

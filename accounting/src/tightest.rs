@@ -57,7 +57,8 @@ impl TightestAccountant {
     /// single calls by less than 0.2 %, and may lack a lower bound.
     ///
     /// # Errors
-    /// As [`Accountant::epsilon`], and kind `Setting` for numbers of steps that decrease.
+    /// Kind `Setting` for a number outside its range, and for numbers of steps that decrease. Kind
+    /// `Accounting` if no accountant supports the events, or for an epsilon that overflows.
     ///
     /// # Guarantee
     /// Every value is a proved upper bound, as that of [`TightestAccountant`]. The values do not
@@ -84,7 +85,8 @@ impl TightestAccountant {
     /// one before it. As [`epsilons_after`](Self::epsilons_after).
     ///
     /// # Errors
-    /// As [`Accountant::epsilon`].
+    /// Kind `Setting` for a number outside its range. Kind `Accounting` if no accountant supports
+    /// the events, or for an epsilon that overflows.
     ///
     /// # Guarantee
     /// As [`epsilons_after`](Self::epsilons_after), but only if each list contains the releases of
@@ -181,7 +183,8 @@ impl Accountant for TightestAccountant {
 /// [`TightestAccountant`].
 ///
 /// # Errors
-/// As [`Accountant::epsilon`].
+/// Kind `Setting` for a number outside its range. Kind `Accounting` if no accountant supports the
+/// events, or for an epsilon that overflows.
 ///
 /// # Guarantee
 /// As [`TightestAccountant`].

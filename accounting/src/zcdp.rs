@@ -41,7 +41,8 @@ impl Zcdp {
     /// Computes the total rho of all events.
     ///
     /// # Errors
-    /// As [`Accountant::epsilon`].
+    /// Kind `Setting` for a number outside its range. Kind `Accounting` for an event that this
+    /// accountant does not support.
     ///
     /// # Guarantee
     /// The composition of the events is rho-zCDP for neighbours under the relation of the

@@ -14,7 +14,7 @@ pub const CHAPTER: Chapter = Chapter {
     ],
 };
 
-/// Nobody's data: what is computed from them may be published.
+/// The data come from no person, so what is computed from them may be published.
 fn without_files() -> Result<()> {
     let digits = data::glyphs()?; // 1x28x28, drawn by code
     let pictures = data::patterns()?; // 3x32x32

@@ -13,7 +13,7 @@ pub const CHAPTER: Chapter = Chapter {
     ],
 };
 
-/// Runs are stored: the same cell goes on after a stop and trains nothing twice.
+/// Runs are stored: the same cell continues after a stop and trains nothing twice.
 /// `result.with_baseline(0)?` adds the differences to the first cell, over the same seeds.
 fn grid(data: Dataset) -> Result<()> {
     let method = DpSsgd::new().clip(0.1).learning_rate(4.0).batch_size(512).epochs(2);

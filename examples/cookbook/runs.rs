@@ -7,7 +7,7 @@ pub const CHAPTER: Chapter = Chapter {
     answers: &[
         ("... list earlier runs, and export them?", "list"),
         ("... train again although the run is stored?", "fresh"),
-        ("... go on after the machine was stopped?", "checkpoints"),
+        ("... resume after the machine was stopped?", "checkpoints"),
         ("... compare two runs?", "compare"),
         ("... see which classes are confused?", "confusion"),
         ("... see the worst predictions?", "worst"),
@@ -32,7 +32,7 @@ fn fresh(model: Model, data: Dataset) -> Result<()> {
     Ok(())
 }
 
-/// The same cell goes on from the last checkpoint. Nothing is charged twice.
+/// The same cell resumes from the last checkpoint. Nothing is charged twice.
 fn checkpoints(model: Model, data: Dataset) -> Result<()> {
     let method = DpSgd::new().target(Epsilon(3.0), Delta(1e-5)).clip(0.1).epochs(40);
     println!("{}", method.checkpoint_every(500).train(&model, &data)?);

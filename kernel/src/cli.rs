@@ -143,14 +143,15 @@ edited: epsilon and everything else is computed from its settings.
 
 With --json stdout is one line: method, badge (proved, assumption, none), epsilon, delta,
 noise_multiplier (the initial one), steps, accuracy, trained_parameters, seconds, run (its random
-label, by which `report` finds it). epsilon is null if no epsilon covers the run; delta and noise_multiplier are null without privacy, accuracy
-without a test part. trained_parameters counts the coordinates that mask and freezing leave. Where
-examples are read from files, wait_share is the fraction of the seconds in which training waited for
-them. Progress and errors go to stderr.
+label, by which `report` finds it). epsilon is null if no epsilon covers the run; delta and
+noise_multiplier are null without privacy, accuracy without a test part. trained_parameters counts
+the coordinates that mask and freezing leave. Where examples are read from files, wait_share is the
+fraction of the seconds in which training waited for them. Progress and errors go to stderr.
 
-Exit codes: 0 for a finished run (and a preview); 1 for an error; 2 for an unknown option; 130 after Ctrl-C, 143 after a request to terminate, 129 at the
-end of the terminal (nothing is printed; the steps taken are charged). A second Ctrl-C ends the
-program at once; the whole plan stays charged then.",
+Exit codes: 0 for a finished run (and a preview); 1 for an error; 2 for an unknown option; 130 after
+Ctrl-C, 143 after a request to terminate, 129 at the end of the terminal (nothing is printed; the
+steps taken are charged). A second Ctrl-C ends the program at once; the whole plan stays charged
+then.",
 );
 
 const SWEEP: Help = Help(
@@ -176,7 +177,7 @@ replace those of the file in every case; comma-separated values of an option mak
         \"options\": {\"data\": \"glyphs\", \"batch-size\": 256, \"epochs\": 2},
         \"cases\": [
           {\"method\": \"dp-sgd\", \"clip\": [0.1, 1, 10], \"epsilon\": 3},
-          {\"method\": \"auto-dp-sgd\", \"scale\": [1, 0.5], \"noise-multiplier\": 1.5}
+          {\"method\": \"auto-dp-sgd\", \"gradient-scale\": [1, 0.5], \"noise-multiplier\": 1.5}
         ]
       }
     ]
@@ -420,7 +421,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
     }
 }
 
-/// Runs the command of a checkpoint, which goes on with the run `id`.
+/// Runs the command of a checkpoint, which resumes the run `id`.
 fn resume(id: String, command: Vec<OsString>) -> Result<ExitCode> {
     let program = std::iter::once(OsString::from("epsilab"));
     match Cli::try_parse_from(program.chain(command)) {

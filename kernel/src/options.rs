@@ -109,7 +109,7 @@ pub fn closest_match<'a>(input: &str, known: impl Iterator<Item = &'a str>) -> O
 /// Returns the model with this name.
 ///
 /// # Errors
-/// As [`lookup`].
+/// Kind `Setting` for an unknown name; the text lists the known ones.
 pub fn find_model(name: &str) -> Result<(&'static str, ModelConstructor)> {
     lookup_entry("--model", name, &MODELS)
 }
@@ -149,7 +149,7 @@ fn method_names() -> Vec<&'static str> {
 /// Returns the activation of this name, if one is given.
 ///
 /// # Errors
-/// As [`lookup`].
+/// Kind `Setting` for an unknown name; the text lists the known ones.
 pub fn parse_activation(name: Option<&str>) -> Result<Option<Activation>> {
     let known =
         [("tanh", Activation::Tanh), ("relu", Activation::Relu), ("selu", Activation::Selu)];

@@ -32,9 +32,9 @@ fn refusal(args: &JupyterArgs) -> Error {
     arguments.push("--".to_owned());
     arguments.extend(args.jupyter_args.iter().cloned());
     arguments.push("--allow-root".to_owned());
-    let why = "JupyterLab refuses to run as root by default, because anyone who can open its page \
-               could then do anything on this machine";
-    Error::new(ErrorKind::Notebook, "JupyterLab as root", why).fix(format!(
+    let why = "it refuses this by default, because anyone who can open its page could then do \
+               anything on this machine";
+    Error::new(ErrorKind::Notebook, "JupyterLab can't start as root", why).fix(format!(
         "allow it, in a container for example: `{}`; or run it as another user",
         arguments.join(" ")
     ))

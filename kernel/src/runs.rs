@@ -1,4 +1,4 @@
-//! The command `runs`: lists the runs of the project, goes on with one, removes one.
+//! The command `runs`: lists the runs of the project, resumes one, removes one.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -36,8 +36,8 @@ enum Action {
     },
 }
 
-/// Runs `runs`. `resume` runs the command of a checkpoint again, which must go on with the run of
-/// this name.
+/// Runs `runs`. `resume` runs the command of a checkpoint again, which must resume the run of this
+/// name.
 ///
 /// # Errors
 /// Kind `MissingData` if there is no run of the name; errors of reading, writing and training.

@@ -88,8 +88,7 @@ impl Audit {
     /// a canary of ten times the clip norm.
     ///
     /// Masks by recipes that need a model or data are replaced by random masks of the same rate;
-    /// the release of a mask by DP-SNIP is audited by
-    /// [`by_name`](super::by_name) as `dp-snip`.
+    /// the release of a mask by DP-SNIP is audited by [`by_name`](super::by_name) as `dp-snip`.
     pub fn for_plan(plan: &Plan) -> Self {
         let plan_copy = plan.clone();
         Self {

@@ -82,12 +82,13 @@ impl ClusterExperiment {
     }
 
     /// Submits the runs that are not stored, shows how far they are until all tasks have ended, and
-    /// collects them. An interrupt stops watching, and tasks of Slurm go on: the same call again
+    /// collects them. An interrupt stops watching, and tasks of Slurm continue: the same call again
     /// watches them, and submits what has failed.
     ///
     /// # Errors
-    /// As [`submit`](Self::submit) and [`collect`](Self::collect); `Io` if all tasks have ended and
-    /// no run is finished.
+    /// `Setting` if Slurm refuses the job or does not answer; `Ledger` if a budget does not allow
+    /// all runs, or the ledger can't be trusted; `CorruptData` if a stored run is damaged; `Io` if
+    /// the store can't be locked, or all tasks have ended and no run is finished.
     pub fn run(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<GridResult> {
         let display = LiveDisplay::default();
         let result = self.run_with_observer(model, data, &mut |status| {
@@ -108,7 +109,9 @@ impl ClusterExperiment {
     /// seconds in place of a display.
     ///
     /// # Errors
-    /// As [`submit`](Self::submit) and [`collect`](Self::collect).
+    /// `Setting` if Slurm refuses the job or does not answer; `Ledger` if a budget does not allow
+    /// all runs, or the ledger can't be trusted; `CorruptData` if a stored run is damaged; `Io` if
+    /// the store can't be locked, or all tasks have ended and no run is finished.
     pub fn run_with_observer(
         &self,
         model: &dyn ModelFactory,
@@ -181,9 +184,9 @@ impl ClusterExperiment {
         self.at(model, data, |site| site.collect())
     }
 
-    /// Cancels all tasks that have not ended, and takes back the charges of runs that no worker
-    /// has begun. Returns their number. Runs that were begun stay charged; submitted again, they
-    /// go on under the same entries.
+    /// Cancels all tasks that have not ended, and takes back the charges of runs that no worker has
+    /// begun. Returns their number. Runs that were begun stay charged; submitted again, they
+    /// continue under the same entries.
     ///
     /// # Errors
     /// `Setting` if Slurm does not cancel; `Io` if the tasks do not end: nothing is taken back
@@ -260,10 +263,13 @@ pub(super) fn require_finished_run(result: GridResult) -> Result<GridResult> {
         return Ok(result);
     }
     let why = result.rows().into_iter().flat_map(|row| row.errors).next();
+    let why = why.unwrap_or_else(|| "no task reported an error".to_owned());
     let all = result.planned_runs();
     let what = format!("a grid in other processes: 0 of {all} runs are finished");
-    Err(Error::new(ErrorKind::Io, what, why.unwrap_or_default())
-        .fix("read that log; run the same cell again to submit the runs again"))
+    Err(Error::new(ErrorKind::Io, what, why).fix(
+        "read the logs of the tasks, in the folder logs/ of the grid; run the same cell again to \
+         submit the runs again",
+    ))
 }
 
 #[cfg(test)]

@@ -189,8 +189,10 @@ impl GridFolder {
 
     pub(crate) fn write_state(&self, state: &SubmissionState) -> Result<()> {
         let path = self.path.join("state.json");
-        let text = serde_json::to_vec_pretty(state)
-            .map_err(|e| Error::new(ErrorKind::Io, "the state of a grid", e.to_string()))?;
+        let text = serde_json::to_vec_pretty(state).map_err(|e| {
+            let what = format!("writing {}", path.display());
+            Error::new(ErrorKind::Io, what, e.to_string()).fix("please report this error")
+        })?;
         file::write(path, text)
     }
 

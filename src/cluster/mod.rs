@@ -9,7 +9,7 @@
 //! # Guarantee
 //! A ticket is charged before a worker can see it, with its whole plan, and once. All runs of a
 //! grid are in study mode: whatever process trains a ticket, on whatever attempt of the batch
-//! system, it draws the same batches and the same noise, so that a run that was killed goes on
+//! system, it draws the same batches and the same noise, so that a run that was killed continues
 //! under the same entry. An entry is closed for nothing only if no worker has begun the ticket, and
 //! none can any more (`GridFolder::withdraw`).
 //!

@@ -119,9 +119,9 @@ impl Slurm {
     /// Checks the settings.
     ///
     /// # Errors
-    /// `Setting` for a number that is zero, an interval of checkpoints that can't be read, text of
-    /// several lines, which would be further commands, options of `sbatch` without a dash, and time
-    /// limits of three minutes or less.
+    /// `Setting` for a number that is zero, an interval of checkpoints that can't be read, empty
+    /// text, text of several lines, which would be further commands, options of `sbatch` without a
+    /// dash, and time limits of three minutes or less.
     pub(super) fn check(&self) -> Result<()> {
         let numbers =
             [("cpus", self.cpus), ("at_most", self.at_most), ("runs_per_task", self.runs_per_task)];
@@ -135,14 +135,7 @@ impl Slurm {
         let extra = self.sbatch.iter().map(|option| ("sbatch", option));
         let lines = self.before.iter().map(|line| ("before", line));
         for (name, value) in values.chain(extra).chain(lines) {
-            if value.is_empty() || value.chars().any(char::is_control) {
-                return Err(Error::setting(
-                    name,
-                    format!("{value:?}"),
-                    "the text has more than one line",
-                )
-                .fix("give one line of text; give several lines before the command one by one"));
-            }
+            check_line(name, value)?;
         }
         self.check_time()?;
         if let Some(option) = self.sbatch.iter().find(|option| !option.starts_with('-')) {
@@ -253,6 +246,19 @@ fn seconds(limit: &str) -> Option<u64> {
     Some(((days.unwrap_or(0) * 24 + hours) * 60 + minutes) * 60 + seconds)
 }
 
+/// Checks that a text is one line of the script.
+fn check_line(name: &str, value: &str) -> Result<()> {
+    let refuse = |why: &str| Error::setting(name, format!("{value:?}"), why);
+    if value.is_empty() {
+        return Err(refuse("the text is empty").fix("give one line of text, or leave it out"));
+    }
+    if value.chars().any(char::is_control) {
+        return Err(refuse("the text has a line break or another control character")
+            .fix("give one line of text; give several lines before the command one by one"));
+    }
+    Ok(())
+}
+
 /// Returns the path of `epsilab` in the folder of the program `executable`, which may be that
 /// program.
 fn worker_beside(executable: &Path) -> Result<PathBuf> {
@@ -260,7 +266,7 @@ fn worker_beside(executable: &Path) -> Result<PathBuf> {
     if program.is_file() {
         return Ok(program);
     }
-    let what = format!("{} (missing)", program.display());
+    let what = format!("{} is missing", program.display());
     let why = "the nodes run the program epsilab, but this is another program";
     Err(Error::new(ErrorKind::Setting, what, why).fix(format!(
         "name a program with .program(\"/shared/me/bundle/epsilab\"); `{}` builds one for nodes",

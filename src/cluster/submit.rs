@@ -203,7 +203,7 @@ impl ClusterSession<'_> {
         // Before anything is charged: what Slurm refuses would never run.
         scripts.first().map_or(Ok(()), |script| self.batch_system.would_take(script))?;
         // Noted before it is done: whoever finds this note looks for the arrays by their names, and
-        // goes on with these tickets instead of charging others.
+        // continues with these tickets instead of charging others.
         state.rounds.push(round);
         folder.write_state(&state)?;
         let new: Vec<Entry> = tickets

@@ -33,8 +33,8 @@ pub struct WorkerSummary {
 
 /// Trains the runs of the tickets of task `index`. It writes no ledger.
 ///
-/// A request to stop ends it after the current step. A run that writes checkpoints goes on
-/// from there, when its ticket is worked off again; another one begins anew, with the same noise.
+/// A request to stop ends it after the current step. A run that writes checkpoints resumes from
+/// there, when its ticket is worked off again; another one begins anew, with the same noise.
 ///
 /// # Errors
 /// `Io` or `CorruptData` if the tickets or the data can't be read or are not those that were

@@ -71,7 +71,8 @@ pub fn cifar10() -> Result<Dataset> {
 /// Reads CIFAR-10 from the given folder only; otherwise as [`cifar10`].
 ///
 /// # Errors
-/// As [`cifar10`].
+/// [`ErrorKind::MissingData`] if the folder lacks the files; [`ErrorKind::CorruptData`] if one is
+/// damaged or not the original.
 pub fn cifar10_in(folder: impl AsRef<Path>) -> Result<Dataset> {
     load(&TEN, Some(folder.as_ref()))
 }
@@ -96,7 +97,8 @@ pub fn cifar10_or_patterns() -> Result<Dataset> {
 /// used on the other.
 ///
 /// # Errors
-/// As [`cifar10`]; the files are not compared with a published hash.
+/// [`ErrorKind::MissingData`] lists the folders that were searched and how to get the files;
+/// [`ErrorKind::CorruptData`] if a file is truncated or a label is out of range.
 pub fn cifar100() -> Result<Dataset> {
     load(&HUNDRED, None)
 }
@@ -104,7 +106,8 @@ pub fn cifar100() -> Result<Dataset> {
 /// Reads CIFAR-100 from the given folder only; otherwise as [`cifar100`].
 ///
 /// # Errors
-/// As [`cifar100`].
+/// [`ErrorKind::MissingData`] if the folder lacks the files; [`ErrorKind::CorruptData`] if one is
+/// damaged.
 pub fn cifar100_in(folder: impl AsRef<Path>) -> Result<Dataset> {
     load(&HUNDRED, Some(folder.as_ref()))
 }

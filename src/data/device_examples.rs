@@ -121,7 +121,7 @@ mod tests {
             let error = placed.gather_rows(&[0, 4]).unwrap_err();
             assert!(error.to_string().starts_with("example number = 4"), "{error}");
         }
-        // The memory of a shortened view goes on behind its end.
+        // The memory of a shortened view extends beyond its end.
         let two = DeviceExamples::new(&data.train().take(2), &Device::flex()).unwrap();
         assert!(two.gather_rows(&[1]).is_ok() && two.gather_rows(&[2]).is_err());
     }

@@ -155,7 +155,7 @@ impl Examples {
     /// Returns the same examples with all features in memory.
     ///
     /// # Errors
-    /// As [`gather`](Self::gather).
+    /// If a file can't be read or decoded, or has changed since its folder was opened.
     pub fn in_memory(&self) -> Result<Self> {
         if self.is_in_memory() {
             return Ok(self.clone());

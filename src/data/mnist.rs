@@ -74,7 +74,8 @@ pub fn mnist() -> Result<Dataset> {
 /// Reads MNIST from the given folder only; otherwise as [`mnist`].
 ///
 /// # Errors
-/// As [`mnist`].
+/// [`crate::ErrorKind::MissingData`] if the folder lacks a file; [`crate::ErrorKind::CorruptData`]
+/// if a file is not the original.
 pub fn mnist_in(folder: impl AsRef<Path>) -> Result<Dataset> {
     load(&DIGITS, Some(folder.as_ref()))
 }
@@ -97,7 +98,8 @@ pub fn mnist_or_glyphs() -> Result<Dataset> {
 /// `(x / 255 - 0.2860) / 0.3530`, with public constants.
 ///
 /// # Errors
-/// As [`mnist`].
+/// [`crate::ErrorKind::MissingData`] lists the missing files and how to get them;
+/// [`crate::ErrorKind::CorruptData`] if a file is not the original.
 pub fn fashion_mnist() -> Result<Dataset> {
     load(&FASHION, None)
 }
@@ -105,7 +107,8 @@ pub fn fashion_mnist() -> Result<Dataset> {
 /// Reads Fashion-MNIST from the given folder only.
 ///
 /// # Errors
-/// As [`mnist`].
+/// [`crate::ErrorKind::MissingData`] if the folder lacks a file; [`crate::ErrorKind::CorruptData`]
+/// if a file is not the original.
 pub fn fashion_mnist_in(folder: impl AsRef<Path>) -> Result<Dataset> {
     load(&FASHION, Some(folder.as_ref()))
 }

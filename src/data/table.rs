@@ -68,7 +68,9 @@ pub fn idx(images: impl AsRef<Path>, labels: impl AsRef<Path>) -> Result<Dataset
 /// Reads IDX files with a known number of classes: labels must be below it and need not all occur.
 ///
 /// # Errors
-/// As [`idx`], and [`ErrorKind::Setting`] if `classes` is not from 2 to 65,536.
+/// [`ErrorKind::MissingData`] if there is no such file; [`ErrorKind::CorruptData`] if one is
+/// damaged, or labels are out of range; [`ErrorKind::Setting`] if `classes` is not from 2 to
+/// 65,536.
 pub fn idx_with_classes(
     images: impl AsRef<Path>,
     labels: impl AsRef<Path>,

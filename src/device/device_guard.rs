@@ -2,8 +2,9 @@
 //!
 //! CubeCL drives each GPU from a thread of its own. An operation that fails there marks its
 //! outputs, and reading a marked output reports the failure. A *panic* of that thread marks
-//! nothing: CubeCL logs it and goes on, the outputs keep what their memory held before, and reading
-//! them succeeds. A guard hears such panics by a panic hook, so that no result follows from them.
+//! nothing: CubeCL logs it and continues, the outputs keep what their memory held before, and
+//! reading them succeeds. A guard hears such panics by a panic hook, so that no result follows from
+//! them.
 
 use std::any::Any;
 use std::cell::Cell;

@@ -33,7 +33,7 @@ pub fn is_stub_device() -> bool {
     STUB_DEVICE.load(Ordering::SeqCst)
 }
 
-/// Notes that a rehearsal goes on although the device computes nothing.
+/// Notes that a rehearsal continues although the device computes nothing.
 pub(super) fn accept_stub_device() {
     STUB_DEVICE.store(true, Ordering::SeqCst);
 }

@@ -52,7 +52,7 @@ impl DeviceSpec {
     /// Returns this device, if it can be used.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// `Device` with what is missing and where to get it, or with what failed in the test.
     pub fn checked(self) -> Result<Self> {
         self.check().map(|()| self)
     }

@@ -121,9 +121,9 @@ pub(crate) fn finite_mean(losses: &[f32]) -> Option<f64> {
 /// It follows from three properties. The loss is the sum, not the mean, of the per-example losses,
 /// and no layer mixes examples, so an example does not affect the gradients of the others. Each
 /// gradient is scaled to a norm of at most C before it is added, or the clips of its layers keep it
-/// below C ([`ClipRule::Backprop`]). An example whose gradient is not
-/// finite is excluded by selection, so that the sum is bitwise equal to that of the batch without
-/// it ([`TapExecutor`] states how this differs on a GPU).
+/// below C ([`ClipRule::Backprop`]). An example whose gradient is not finite is excluded by
+/// selection, so that the sum is bitwise equal to that of the batch without it ([`TapExecutor`]
+/// states how this differs on a GPU).
 ///
 /// With dropout, the masks must be secret, and two sums are compared under equal masks for the
 /// common examples: see [`Batch::seed`].

@@ -146,7 +146,8 @@ impl Grid {
     /// dropping rate.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// `Setting` for an empty axis, a value that is given twice or out of range, and for a method
+    /// with settings that belong to the grid.
     pub fn experiment(&self) -> Result<Experiment> {
         self.check()?;
         Ok(self.combined())
@@ -198,7 +199,8 @@ impl Grid {
     /// Trains every run that is not stored yet, as [`Experiment::run`].
     ///
     /// # Errors
-    /// As [`check`](Self::check) and [`Experiment::run`].
+    /// `Setting` for axes or settings that the grid can't have; the error of the model or of the
+    /// first case if nothing can be trained.
     pub fn run(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<GridResult> {
         self.experiment()?.run(model, data)
     }
@@ -207,7 +209,8 @@ impl Grid {
     /// [`Experiment::run_with_observer`].
     ///
     /// # Errors
-    /// As [`check`](Self::check) and [`Experiment::run`].
+    /// `Setting` for axes or settings that the grid can't have; the error of the model or of the
+    /// first case if nothing can be trained.
     pub fn run_with_observer(
         &self,
         model: &dyn ModelFactory,
@@ -220,7 +223,8 @@ impl Grid {
     /// Chooses one case privately, as [`Experiment::select`].
     ///
     /// # Errors
-    /// As [`check`](Self::check) and [`Experiment::select`].
+    /// `Setting` for axes or settings that the grid can't have, several seeds, a method without
+    /// privacy, and data without a test part; errors of making the plans and of training.
     pub fn select(&self, trials: Trials, model: &dyn ModelFactory, data: &Dataset) -> Result<Run> {
         self.experiment()?.select(trials, model, data)
     }

@@ -142,7 +142,8 @@ impl Experiment {
     /// Returns the plan of each case, without its seed. Nothing is trained or charged.
     ///
     /// # Errors
-    /// As [`check`](Self::check), and the error of the first case if none can be planned.
+    /// `Setting` for an experiment that can't be run, such as one without cases; the error of the
+    /// first case if none can be planned.
     pub fn plan_cells(&self, model: &Model, data: &Dataset) -> Result<Vec<Result<Plan>>> {
         self.check()?;
         let plans: Vec<Result<Plan>> =
@@ -158,7 +159,8 @@ impl Experiment {
     /// kept, and running the experiment again continues from there.
     ///
     /// # Errors
-    /// As [`check`](Self::check); if the model can't be built for the data, or no case can be
+    /// `Setting` for an experiment that can't be run, such as one without cases; the error of the
+    /// model or of the first case if the model can't be built for the data, or no case can be
     /// planned (for example, if the batch is larger than the data): nothing is trained then. Errors
     /// of some cases, such as a target that can't be reached, are in the result.
     pub fn run(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<GridResult> {
@@ -171,7 +173,8 @@ impl Experiment {
     /// Trains all runs and reports to an observer instead of a display; see [`run`](Self::run).
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// `Setting` for an experiment that can't be run; the error of the model or of the first case
+    /// if nothing can be trained.
     pub fn run_with_observer(
         &self,
         model: &dyn ModelFactory,
@@ -185,7 +188,8 @@ impl Experiment {
     /// are in the errors of their cases.
     ///
     /// # Errors
-    /// As [`run`](Self::run); `MissingData` if no run of the experiment is stored.
+    /// `Setting` for an experiment that can't be run; the error of the model if it can't be built
+    /// for the data; `MissingData` if no run of the experiment is stored.
     pub fn stored(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<GridResult> {
         self.check()?;
         let advice = "run the grid again: stored runs are not trained again";

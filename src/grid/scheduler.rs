@@ -290,7 +290,7 @@ impl<'a> GridScheduler<'a> {
         self.observer.on_note(text);
     }
 
-    /// Handles the end of a training. Returns whether the grid goes on: not after an interrupt.
+    /// Handles the end of a training. Returns whether the grid continues: not after an interrupt.
     ///
     /// # Errors
     /// The error of a run whose device does not work any more: every other run would fail as well.

@@ -22,9 +22,8 @@ impl Experiment {
     /// That of [`Plan::best_of`].
     ///
     /// # Errors
-    /// As [`check`](Self::check) and [`Plan::best_of`]; `Setting` for several seeds, a
-    /// method without privacy, and for data without a test part; as making the plan of any case and
-    /// as training one.
+    /// `Setting` for an experiment that can't be run, several seeds, a method without privacy, and
+    /// data without a test part; errors of making the plan of any case and of training one.
     pub fn select(&self, trials: Trials, model: &dyn ModelFactory, data: &Dataset) -> Result<Run> {
         let model = model.model(0)?;
         let plan = self.selection(trials, &model, data)?;
@@ -34,7 +33,8 @@ impl Experiment {
     /// Returns the plan of [`select`](Self::select).
     ///
     /// # Errors
-    /// As [`select`](Self::select), except for training.
+    /// `Setting` for several seeds, a method without privacy, and data without a test part; errors
+    /// of making the plan of any case.
     pub fn selection(&self, trials: Trials, model: &Model, data: &Dataset) -> Result<Plan> {
         self.check()?;
         if self.seeds != 1 {

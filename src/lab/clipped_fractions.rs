@@ -36,7 +36,8 @@ impl Run {
     /// None: computed from private examples without noise. Do not publish the result.
     ///
     /// # Errors
-    /// As [`Model::clipped_fractions`].
+    /// `Model` for a run of another method, or for other data than the model takes; `Setting` if
+    /// there are no examples; errors of reading them.
     pub fn clipped_fractions(&self, data: &Dataset) -> Result<ClippedFractions> {
         self.model().clipped_fractions(data)
     }

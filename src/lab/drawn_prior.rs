@@ -143,7 +143,8 @@ impl DrawnPrior {
     /// will have.
     ///
     /// # Errors
-    /// As [`drawn`](Self::drawn) and as building the model.
+    /// `Setting` for data of another kind than the images that can be drawn, and for a number of
+    /// images out of range; errors of building the model.
     pub fn untrained(&self) -> Result<Model> {
         let small = Self { examples: 1, ..self.clone() };
         let drawn = small.drawn()?;
@@ -153,8 +154,8 @@ impl DrawnPrior {
     /// Trains the prior, or takes the stored one, with a live display.
     ///
     /// # Errors
-    /// As [`drawn`](Self::drawn), as building the model and as training; `Setting` if the training
-    /// was stopped.
+    /// `Setting` for images that can't be drawn and if the training was stopped; errors of building
+    /// the model and of training.
     pub fn build(&self) -> Result<Model> {
         self.start(&self.run(&mut LiveRun::new())?)
     }
@@ -162,7 +163,7 @@ impl DrawnPrior {
     /// Returns the run on the drawn images, with progress for `observer`.
     ///
     /// # Errors
-    /// As [`drawn`](Self::drawn), as building the model and as training.
+    /// `Setting` for images that can't be drawn; errors of building the model and of training.
     pub fn run(&self, observer: &mut dyn Observer) -> Result<Run> {
         let drawn = self.drawn()?;
         let mut plan = recipes::pretraining().seed(SEED).epochs(self.epochs).plan(&drawn)?;

@@ -29,7 +29,8 @@ impl Run {
     /// Predictions of a run without a guarantee, or in study mode, are not covered.
     ///
     /// # Errors
-    /// `MissingData` if the data have no test part; as [`Model::predict`].
+    /// `MissingData` if the data have no test part; `Model` if the model can't classify its
+    /// examples.
     pub fn predictions(&self, data: &Dataset) -> Result<Predictions> {
         predictions(&self.model(), run_label(self, data), data)
     }
@@ -52,7 +53,8 @@ impl Run {
     /// a run without a guarantee is not covered.
     ///
     /// # Errors
-    /// As [`predictions`](Self::predictions).
+    /// `MissingData` if the data have no test part; `Model` if the model can't classify its
+    /// examples.
     pub fn confusion_matrix(&self, data: &Dataset) -> Result<ConfusionMatrix> {
         confusion_matrix(&self.model(), run_label(self, data), data)
     }
@@ -63,7 +65,8 @@ impl Run {
     /// As [`confusion_matrix`](Self::confusion_matrix).
     ///
     /// # Errors
-    /// As [`predictions`](Self::predictions).
+    /// `MissingData` if the data have no test part; `Model` if the model can't classify its
+    /// examples.
     pub fn class_accuracy(&self, data: &Dataset) -> Result<ClassAccuracy> {
         Ok(self.confusion_matrix(data)?.class_accuracy())
     }
@@ -74,7 +77,8 @@ impl Run {
     /// That of the run. Filters of a run without a guarantee are not covered.
     ///
     /// # Errors
-    /// As [`Model::filters`].
+    /// `Model` if the inputs are not images with one or three channels, or the first layer with
+    /// parameters is of another kind.
     pub fn filters(&self) -> Result<Filters> {
         Filters::from_model(&self.model(), run_model_coverage(self))
     }
@@ -88,7 +92,8 @@ impl Model {
     /// parameters that may depend on private data the coverage is not stated: ask the run instead.
     ///
     /// # Errors
-    /// As [`Run::predictions`].
+    /// `MissingData` if the data have no test part; `Model` if the model can't classify its
+    /// examples.
     pub fn predictions(&self, data: &Dataset) -> Result<Predictions> {
         predictions(self, model_label(self, data), data)
     }
@@ -99,7 +104,8 @@ impl Model {
     /// As [`predictions`](Self::predictions).
     ///
     /// # Errors
-    /// As [`Run::predictions`].
+    /// `MissingData` if the data have no test part; `Model` if the model can't classify its
+    /// examples.
     pub fn confusion_matrix(&self, data: &Dataset) -> Result<ConfusionMatrix> {
         confusion_matrix(self, model_label(self, data), data)
     }
@@ -110,7 +116,8 @@ impl Model {
     /// As [`predictions`](Self::predictions).
     ///
     /// # Errors
-    /// As [`Run::predictions`].
+    /// `MissingData` if the data have no test part; `Model` if the model can't classify its
+    /// examples.
     pub fn class_accuracy(&self, data: &Dataset) -> Result<ClassAccuracy> {
         Ok(self.confusion_matrix(data)?.class_accuracy())
     }

@@ -16,8 +16,8 @@ impl<S: MethodSettings> Builder<S> {
     /// charged, what is spent of the budget, warnings. Costs nothing.
     ///
     /// # Errors
-    /// As making the plan: settings out of range, a target that can't be reached; and if the data's
-    /// ledger can't be trusted. A plan over budget is a warning.
+    /// `Setting` for settings out of range; `Accounting` if a target can't be reached; `Ledger` if
+    /// the data's ledger can't be trusted. A plan over budget is a warning.
     pub fn preview(&self, data: &Dataset) -> Result<Preview> {
         self.plan(data)?.preview(data)
     }
@@ -26,9 +26,12 @@ impl<S: MethodSettings> Builder<S> {
     /// instead and costs nothing, unless `.fresh()` is set.
     ///
     /// # Errors
-    /// As making the plan, and if model and data do not fit, the data's budget does not allow it or
-    /// the project's folder can't be written: nothing is trained then. Kind `Ledger` if a stored
-    /// run on this data is missing in the ledger: nothing is trained and nothing shown then.
+    /// `Setting` for settings out of range; `Accounting` if a target can't be reached; `Setting` or
+    /// `Model` if method, model and data do not belong together; `Device` if the device can't work;
+    /// `Ledger` if the budget does not allow the run, the ledger can't be trusted, or a stored run
+    /// on this data is missing in it; `Io` if the project's folder can't be written. Nothing is
+    /// trained then. `Model` also if the parameters stop being finite: the whole plan stays
+    /// charged.
     pub fn train(&self, model: &Model, data: &Dataset) -> Result<Run> {
         self.plan(data)?.train(model, data)
     }
@@ -39,7 +42,8 @@ impl PrivateSelection {
     /// ledger that is charged. Costs nothing.
     ///
     /// # Errors
-    /// As making the plan, and if the data's ledger can't be trusted.
+    /// `Setting` for settings out of range; `Accounting` if a target can't be reached; `Ledger` if
+    /// the data's ledger can't be trusted.
     pub fn preview(&self, data: &Dataset) -> Result<Preview> {
         self.plan(data)?.preview(data)
     }
@@ -48,8 +52,9 @@ impl PrivateSelection {
     /// instead and costs nothing.
     ///
     /// # Errors
-    /// As making the plan, and as training a trial; `Setting` if the data have no test part, or if
-    /// it was stopped: nothing is released then, and the whole selection stays charged.
+    /// `Setting` for settings out of range or data without a test part; `Accounting` if a target
+    /// can't be reached; errors of training a trial, as those of a method. `Setting` also if it was
+    /// stopped: nothing is released then, and the whole selection stays charged.
     pub fn train(&self, model: &Model, data: &Dataset) -> Result<Run> {
         self.plan(data)?.train(model, data)
     }
@@ -59,7 +64,8 @@ impl Plan {
     /// Previews the plan before anything is trained, with the ledger of its data. Costs nothing.
     ///
     /// # Errors
-    /// As computing its epsilon, and if the data's ledger can't be trusted.
+    /// `Accounting` if no finite epsilon covers the plan; `Ledger` if the data's ledger can't be
+    /// trusted.
     pub fn preview(&self, data: &Dataset) -> Result<Preview> {
         Preview::with_ledger(self, &RunStore::open(home())?, data)
     }
@@ -69,7 +75,11 @@ impl Plan {
     /// unless the plan is [`fresh`](Self::fresh).
     ///
     /// # Errors
-    /// As `train` of a method.
+    /// `Setting` or `Model` if plan, model and data do not belong together; `Device` if the device
+    /// can't work; `Ledger` if the budget does not allow the run, the ledger can't be trusted, or a
+    /// stored run on this data is missing in it; `Io` if the project's folder can't be written.
+    /// Nothing is trained then. `Model` also if the parameters stop being finite: the whole plan
+    /// stays charged.
     pub fn train(&self, model: &Model, data: &Dataset) -> Result<Run> {
         let run = self.train_with(model, data, &mut LiveRun::new())?;
         if run.is_restored() {
@@ -87,7 +97,11 @@ impl Plan {
     /// progress.
     ///
     /// # Errors
-    /// As [`train`](Self::train).
+    /// `Setting` or `Model` if plan, model and data do not belong together; `Device` if the device
+    /// can't work; `Ledger` if the budget does not allow the run, the ledger can't be trusted, or a
+    /// stored run on this data is missing in it; `Io` if the project's folder can't be written.
+    /// Nothing is trained then. `Model` also if the parameters stop being finite: the whole plan
+    /// stays charged.
     pub fn train_with(
         &self,
         model: &Model,

@@ -62,7 +62,7 @@ pub fn check_resumes_same_run(id: &str, plan: &Plan, model: &Model, data: &Datas
 }
 
 /// Removes the checkpoint of the run whose name begins with `name`, and returns that name. The run
-/// can't go on then; what the ledger charges for it stays.
+/// can't be resumed then; what the ledger charges for it stays.
 ///
 /// # Errors
 /// `MissingData` if there is none, or more than one; `Io` if another process trains the run, or the
@@ -198,7 +198,8 @@ impl RunList {
     /// Returns everything about a stored run except its weights: settings, measurements, results.
     ///
     /// # Errors
-    /// As [`get`](Self::get), and if the run is not stored; `CorruptData` if it can't be read.
+    /// `MissingData` if no run or more than one matches, or the run is not stored; `CorruptData` if
+    /// its record can't be read.
     pub fn record(&self, run: impl Into<RunSelector>) -> Result<RunRecord> {
         RunStore::open(home())?.find_record(&self.get(run)?.id)
     }
@@ -208,8 +209,8 @@ impl RunList {
     /// parameters depend on.
     ///
     /// # Errors
-    /// As [`record`](Self::record); `MissingData` if it is not finished; `Setting` for other data;
-    /// `Ledger` if the ledger of the data does not charge it.
+    /// `MissingData` if no finished run or more than one matches; `CorruptData` if it can't be
+    /// read; `Setting` for other data; `Ledger` if the ledger of the data does not charge it.
     pub fn open(&self, run: impl Into<RunSelector>, model: &Model, data: &Dataset) -> Result<Run> {
         open_in(&RunStore::open(home())?, self.get(run)?, model, data)
     }

@@ -30,9 +30,10 @@ impl DpSsgd {
         let privacy = plan.privacy().ok_or_else(|| {
             Error::new(
                 ErrorKind::Setting,
-                "a plan without noise",
-                "without noise there is nothing to compare",
+                "signal and noise can't be compared",
+                "the plan adds no noise",
             )
+            .fix("set a noise multiplier, or a target epsilon and delta")
         })?;
         let seed = plan.seed().unwrap_or(0);
         let mask = TrainedCoordinates::prepare_mask(sparsity, model, data, seed)?;

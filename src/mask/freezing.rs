@@ -77,7 +77,8 @@ impl FreezeConfig {
     /// Returns the coordinates that are not frozen.
     ///
     /// # Errors
-    /// As [`frozen_flags`](Self::frozen_flags).
+    /// `Setting` if a pattern matches no parameter, if the network has fewer stages than are to be
+    /// frozen, or if all parameters are frozen.
     pub fn trainable_weights(&self, network: &Network) -> Result<CoordinateWeights> {
         Self::without_frozen(network, &self.frozen_flags(network)?, None)
     }

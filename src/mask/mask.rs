@@ -214,7 +214,7 @@ impl Mask {
     /// Returns the mask as weights for an executor: 1 for trained coordinates, 0 for the others.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// `Model` if the mask does not fit the network.
     pub fn to_weights(&self, network: &Network) -> Result<CoordinateWeights> {
         self.check(network)?;
         let mut ones = Gradients::zeros_like(network);
@@ -233,7 +233,7 @@ impl Mask {
     /// mask is zeroing or not.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// `Model` if the mask does not fit the model.
     pub fn apply(&self, model: &Model) -> Result<Model> {
         self.check(model.network())?;
         let zeroed = model.network().values().into_iter().filter_map(|(parameter, mut values)| {
@@ -270,7 +270,7 @@ impl Mask {
     /// Returns a mask of the coordinates that at least one mask keeps.
     ///
     /// # Errors
-    /// As [`intersect`](Self::intersect).
+    /// `Model` if the masks are for different parameters, or only one of them is zeroing.
     pub fn union(&self, other: &Mask) -> Result<Mask> {
         self.combine(other, "or", |a, b| a || b)
     }
@@ -321,7 +321,7 @@ impl Mask {
     /// keeps. It is 1 for equal masks.
     ///
     /// # Errors
-    /// As [`overlap`](Self::overlap).
+    /// `Model` if the masks are for different parameters.
     pub fn jaccard(&self, other: &Mask) -> Result<f64> {
         Ok(self.overlap(other)?.jaccard())
     }

@@ -88,7 +88,9 @@ impl<S: MethodSettings> Builder<S> {
     /// Returns the plan for the training part of these data, including its noise multiplier.
     ///
     /// # Errors
-    /// As [`plan_for`](Self::plan_for).
+    /// `Setting` for values out of range, settings that do not fit the method or the data, and a
+    /// private method with neither or both of target and noise multiplier; `Accounting` if no noise
+    /// multiplier reaches the target.
     pub fn plan(&self, data: &Dataset) -> Result<Plan> {
         self.plan_for(&data.into())
     }

@@ -272,7 +272,7 @@ impl Plan {
     /// Creates the mechanism of the plan's steps, whose noise has this seed.
     ///
     /// # Errors
-    /// As [`descriptor`](Self::descriptor).
+    /// `Setting` if this version does not know the method of a stored plan.
     pub fn mechanism(&self, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
         (self.descriptor()?.mechanism)(self, noise_seed)
     }
@@ -424,7 +424,7 @@ impl Plan {
     /// network of [`prepare_model`](Self::prepare_model); `None` for a method without a bound.
     ///
     /// # Errors
-    /// As [`descriptor`](Self::descriptor).
+    /// `Setting` if this version does not know the method of a stored plan.
     pub fn bound(&self, step: u64) -> Result<Option<Box<dyn Bound>>> {
         (self.descriptor()?.bound)(self, step)
     }
@@ -571,7 +571,7 @@ impl Plan {
     /// Computes the epsilon of [`spent_after`](Plan::spent_after).
     ///
     /// # Errors
-    /// As [`spent_after`](Plan::spent_after).
+    /// `Accounting` if no finite epsilon covers the steps.
     ///
     /// # Guarantee
     /// As [`spent_after`](Plan::spent_after).

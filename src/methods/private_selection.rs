@@ -81,7 +81,8 @@ impl PrivateSelection {
     /// Returns the plan of the selection for the training part of these data.
     ///
     /// # Errors
-    /// As [`plan_for`](Self::plan_for).
+    /// `Setting` for a candidate that can't be planned, and for clip norms of a method without flat
+    /// clipping; `Accounting` if a target can't be reached.
     pub fn plan(&self, data: &Dataset) -> Result<Plan> {
         self.plan_for(&data.into())
     }
@@ -89,8 +90,8 @@ impl PrivateSelection {
     /// Returns the plan of the selection for this population.
     ///
     /// # Errors
-    /// As [`Method::plan_for`] for any candidate, and as [`Plan::best_of`]; `Setting` for clip
-    /// norms of a method with another clip rule than flat clipping.
+    /// `Setting` for a candidate that can't be planned, and for clip norms of a method without flat
+    /// clipping; `Accounting` if a target can't be reached.
     pub fn plan_for(&self, population: &Population) -> Result<Plan> {
         let mut method = self.method.clone();
         let rule = method.privacy_settings_mut().and_then(|private| private.clip_rule.clone());

@@ -248,7 +248,7 @@ pub trait Method: Any + fmt::Debug + Send + Sync {
     /// Returns the plan for the training part of these data.
     ///
     /// # Errors
-    /// As [`plan_for`](Self::plan_for).
+    /// `Setting` for values out of range; `Accounting` if a target can't be reached.
     fn plan(&self, data: &Dataset) -> Result<Plan> {
         self.plan_for(&data.into())
     }

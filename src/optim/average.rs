@@ -66,8 +66,8 @@ impl Average {
     pub fn check(self) -> Result<()> {
         match self {
             Self::Ema { decay } if !(0.0..1.0).contains(&decay) => {
-                Err(Error::setting("decay", decay, "the factor of an average must be in [0, 1)")
-                    .fix("the usual value is 0.9999"))
+                let why = "the decay of the moving average must be at least 0 and below 1";
+                Err(Error::setting("decay", decay, why).fix("the usual value is 0.9999"))
             }
             Self::Last { steps: 0 } => {
                 Err(Error::setting("steps", 0, "a mean needs at least one step")
@@ -124,7 +124,7 @@ impl AverageState {
     /// Creates the average before the first step, with the initial parameters.
     ///
     /// # Errors
-    /// As [`Average::check`].
+    /// `Setting` for a decay outside [0, 1) or a mean of no steps.
     pub fn new(average: Average, initial: &Network) -> Result<Self> {
         average.check()?;
         let copies = VecDeque::from([copy(initial)]);

@@ -119,7 +119,7 @@ impl Optimizer {
         match self {
             Self::Sgd { momentum } => check_momentum(momentum),
             Self::Nesterov { momentum: 0.0 } => {
-                Err(Error::setting("momentum", 0, "Nesterov's rule looks ahead along the velocity")
+                Err(Error::setting("momentum", 0, "Nesterov momentum needs a value above 0")
                     .fix("choose a momentum above 0, usually 0.9, or Optimizer::Sgd"))
             }
             Self::Nesterov { momentum } => check_momentum(momentum),
@@ -132,7 +132,7 @@ impl AdamParams {
     fn check(self) -> Result<()> {
         for (name, beta) in [("beta1", self.beta1), ("beta2", self.beta2)] {
             if !(0.0..1.0).contains(&beta) {
-                return Err(Error::setting(name, beta, "a factor of an average must be in [0, 1)")
+                return Err(Error::setting(name, beta, "a decay must be at least 0 and below 1")
                     .fix("the usual values are beta1 = 0.9 and beta2 = 0.999"));
             }
         }

@@ -1,4 +1,4 @@
-//! Runs that go on from a checkpoint, and checkpoints that they refuse.
+//! Runs that resume from a checkpoint, and checkpoints that they refuse.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -51,7 +51,7 @@ pub(crate) fn load_or_train(
 /// interrupted. The observer is told the cost of earlier attempts first. An error of storing is
 /// reported to the observer only: a full disk must not lose a run that was trained and charged.
 ///
-/// If there is a checkpoint of the run, it goes on from there. The checkpoint is removed when the
+/// If there is a checkpoint of the run, it resumes from there. The checkpoint is removed when the
 /// run has been stored.
 ///
 /// # Errors
@@ -142,7 +142,7 @@ pub(crate) enum PrechargedOutcome {
     /// Run that was set aside, because one with other results is in the store.
     Conflicting,
     /// Run that was interrupted after `taken` further steps and is not stored. With checkpoints it
-    /// goes on from there.
+    /// resumes from there.
     Interrupted { taken: u64 },
 }
 

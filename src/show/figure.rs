@@ -88,8 +88,7 @@ impl Figure {
     }
 
     /// Writes the figure to a file, in the format of the name's ending: see [`MimeBundle::save`]
-    /// and
-    /// [`Table::save`].
+    /// and [`Table::save`].
     ///
     /// # Errors
     /// `Setting` for another ending, `Io` if the file can't be written.

@@ -1,4 +1,4 @@
-//! All runs of a project: stored ones, and those that can go on from a checkpoint.
+//! All runs of a project: stored ones, and those that can resume from a checkpoint.
 
 use std::fs;
 use std::path::{Path, PathBuf};

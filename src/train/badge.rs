@@ -69,9 +69,9 @@ impl RunRecord {
         }
         if self.ending == Ending::Interrupted {
             assumptions.push(format!(
-                "{STOPPING_ASSUMPTION}; if released results decided it (models, accuracy on public test \
-                 data), count the planned epsilon, {}; if the training loss or anything else that \
-                 is not covered decided it, no epsilon covers the run",
+                "{STOPPING_ASSUMPTION}; if released results decided it (models, accuracy on public \
+                 test data), count the planned epsilon, {}; if the training loss or anything else \
+                 that is not covered decided it, no epsilon covers the run",
                 RoundedUp(self.planned_epsilon.unwrap_or(f64::INFINITY))
             ));
         }

@@ -62,7 +62,7 @@ impl<'a> CheckpointWriter<'a> {
     }
 
     /// Returns the state after the steps of the checkpoint, if there is one. The checkpoint is
-    /// written again with a record that the run went on from it, before a further step is taken.
+    /// written again with a record that the run resumed from it, before a further step is taken.
     ///
     /// # Errors
     /// `CorruptData` if the checkpoint is that of another run; as writing a checkpoint.

@@ -29,16 +29,16 @@ use crate::{Error, ErrorKind, Result, program};
 /// # Guarantee
 /// Every release, that of a mask by DP-SNIP included, is charged before it is used; training
 /// without privacy is charged too, as an event that no accountant accepts. Sampler, noise and
-/// ledger all read `plan`; the loop hands nothing but the
-/// output of [`Mechanism::release`](crate::methods::Mechanism::release) to the optimizer. In
-/// study mode, `id` must be another one for every other plan, mask, model or data: runs of the same
-/// name and seed have the same noise.
+/// ledger all read `plan`; the loop hands nothing but the output of
+/// [`Mechanism::release`](crate::methods::Mechanism::release) to the optimizer. In study mode, `id`
+/// must be another one for every other plan, mask, model or data: runs of the same name and seed
+/// have the same noise.
 ///
-/// Only an interrupt ends a run early, as [`Ending::Interrupted`]. An example whose file
-/// can't be read any more, or has changed, contributes zero to the steps that draw it. A private
-/// run does not say so: ending it, or naming or counting such examples, would be a release about
-/// them that no noise covers. [`Dataset::check_files`] tells the owner of the data. A run without
-/// privacy tells its observer, at the end.
+/// Only an interrupt ends a run early, as [`Ending::Interrupted`]. An example whose file can't be
+/// read any more, or has changed, contributes zero to the steps that draw it. A private run does
+/// not say so: ending it, or naming or counting such examples, would be a release about them that
+/// no noise covers. [`Dataset::check_files`] tells the owner of the data. A run without privacy
+/// tells its observer, at the end.
 ///
 /// # Errors
 /// `Device` if the plan's device can't work; `Setting` if plan, model, data and ledger do not
@@ -81,15 +81,15 @@ pub(crate) enum Claim<'a> {
 }
 
 impl<'a> Fit<'a> {
-    /// Trains the run, as [`fit`]. With `checkpoints`, it goes on from the one that is there, if
+    /// Trains the run, as [`fit`]. With `checkpoints`, it resumes from the one that is there, if
     /// any, and writes others. The caller removes them when the run has been stored.
     ///
     /// # Guarantee
-    /// A run that goes on is charged under the entry that its checkpoint names, once, with the
-    /// whole plan until it ends. If its process was killed, nobody knows how many steps were taken,
-    /// so the whole plan stays charged if it ends early. A checkpoint with fewer steps than were
+    /// A resumed run is charged under the entry that its checkpoint names, once, with the whole
+    /// plan until it ends. If its process was killed, nobody knows how many steps were taken, so
+    /// the whole plan stays charged if it ends early. A checkpoint with fewer steps than were
     /// charged counts as that of a run that was killed. However the run ends, it is charged for no
-    /// less than before it went on.
+    /// less than before it was resumed.
     ///
     /// # Errors
     /// As [`fit`]; `Setting` if the checkpoint was written on another kind of device; `Ledger` if
@@ -208,7 +208,7 @@ impl<'a> Fit<'a> {
     }
 
     /// Returns the charge, the seeds, and the mask unless the run releases it: those of the
-    /// checkpoint that it goes on from, or new ones.
+    /// checkpoint that it resumes from, or new ones.
     fn start<'l>(
         &self,
         model: &Model,

@@ -219,7 +219,7 @@ impl Run {
     }
 
     /// Returns the same run, whose steps another process may have taken too, rounded differently.
-    /// The statement says so, as of a run that goes on from a checkpoint.
+    /// The statement says so, as of a run that resumes from a checkpoint.
     pub(crate) fn with_inexact_repetition(&self) -> Self {
         let mut run = self.mark_as_trained();
         let record = &mut Arc::make_mut(&mut run.0).record;

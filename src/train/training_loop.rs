@@ -39,8 +39,8 @@ impl TrainingLoop<'_> {
     /// # Guarantee
     /// The network depends on the examples only through the output of the mechanism. Everything
     /// after it is post-processing, except a learning rate that follows a loss, for which the plan
-    /// has no guarantee. After a checkpoint, sampler and noise go on where they were. Nothing that
-    /// a private run does or says depends on whether an example can be read, except that the
+    /// has no guarantee. After a checkpoint, sampler and noise continue where they were. Nothing
+    /// that a private run does or says depends on whether an example can be read, except that the
     /// mechanism gets nothing from one that can't.
     pub(super) fn run(
         self,

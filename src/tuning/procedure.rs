@@ -86,7 +86,7 @@ fn check_data(plan: &Plan, data: &Dataset) -> Result<()> {
     Ok(())
 }
 
-/// A procedure that is going on.
+/// A running procedure.
 struct Search<'a, M> {
     tuning: &'a Tuning<M>,
     /// The plan for the private data.

@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, Result};
 /// 4. Try pairs in the vicinity. Where the clip norm is small, their product decides.
 ///
 /// Each step is an [`Experiment`](crate::grid::Experiment), whose runs have as many steps and as
-/// large batches as the private plan. Runs are stored, so a tuning that was stopped goes on from
+/// large batches as the private plan. Runs are stored, so a tuning that was stopped resumes from
 /// there.
 ///
 /// ```no_run

@@ -61,7 +61,7 @@ fn content(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     all
 }
 
-/// A link goes on leading to the file that is replaced, and its mode stays.
+/// A link still leads to the file that is replaced, and its mode stays.
 #[test]
 fn a_link_and_the_mode_of_a_file_stay() {
     use std::os::unix::fs::PermissionsExt;

@@ -54,7 +54,7 @@ fn a_ledger_that_lacks_a_stored_run_is_always_an_error() -> Result<()> {
             ("ledger", lab::ledger().err()),
         ];
         for (verb, error) in outcomes {
-            let error = error.unwrap_or_else(|| panic!("{what}: {verb} went on"));
+            let error = error.unwrap_or_else(|| panic!("{what}: {verb} continued"));
             assert_eq!(error.kind(), ErrorKind::Ledger, "{what}: {verb}: {error}");
             assert!(error.to_string().contains(&run.record().id), "{what}: {verb}: {error}");
             assert!(error.advice().contains("backup"), "{what}: {verb}: {error}");

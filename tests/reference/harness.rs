@@ -81,8 +81,8 @@ impl Test {
         let outcome = move || {
             if required {
                 Err(Failed::from(format!(
-                    "{missing}, and EPSILAB_REQUIRE_SHARED is set: let EPSILAB_SHARED name the folder \
-             with goldens/ and datasets/"
+                    "{missing}, and EPSILAB_REQUIRE_SHARED is set: let EPSILAB_SHARED name the \
+             folder with goldens/ and datasets/"
                 )))
             } else {
                 Ok(Completion::ignored_with(missing))

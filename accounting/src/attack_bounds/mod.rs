@@ -51,7 +51,9 @@ pub struct AttackBounds {
 /// ```
 ///
 /// # Errors
-/// As [`Accountant::epsilon`]. Without a bound on epsilon there is no bound on attacks.
+/// Kind `Setting` for a number outside its range. Kind `Accounting` if no accountant supports the
+/// events, or for an epsilon that overflows. Without a bound on epsilon there is no bound on
+/// attacks.
 ///
 /// # Guarantee
 /// As [`AttackBounds`], for [`NeighbouringRelation::AddOrRemoveOne`].
@@ -63,7 +65,8 @@ impl AttackBounds {
     /// Computes the bounds for the releases in `events` under a neighbouring relation.
     ///
     /// # Errors
-    /// As [`attack_bounds`].
+    /// Kind `Setting` for a number outside its range. Kind `Accounting` if no accountant supports
+    /// the events, or for an epsilon that overflows.
     pub fn with_neighbouring(
         neighbouring: NeighbouringRelation,
         events: &[Event],

@@ -73,7 +73,8 @@ impl TradeOff {
     /// several deltas and is slightly looser.
     ///
     /// # Errors
-    /// As [`Accountant::epsilon`], if no accountant supports the events.
+    /// Kind `Setting` for a number outside its range. Kind `Accounting` if no accountant supports
+    /// the events.
     pub fn from_events(events: &[Event], neighbouring: NeighbouringRelation) -> Result<Self> {
         if let Ok(profile) = Pld::with_neighbouring(neighbouring).privacy_profile(events) {
             return Ok(Self::from_profile(&profile));

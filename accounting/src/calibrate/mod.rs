@@ -40,7 +40,8 @@ pub use steps::{CalibratedSteps, steps_for};
 /// Computes the epsilon of `steps` steps of the Poisson-subsampled Gaussian mechanism at `delta`.
 ///
 /// # Errors
-/// As [`Accountant::epsilon`].
+/// Kind `Setting` for a number outside its range. Kind `Accounting` if no accountant supports the
+/// steps, or for an epsilon that overflows.
 ///
 /// # Guarantee
 /// That of the accountant.

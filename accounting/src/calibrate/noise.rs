@@ -92,7 +92,8 @@ pub fn noise_multiplier_for_stages(
 /// stages.
 ///
 /// # Errors
-/// As [`noise_multiplier_for_stages`].
+/// Kind `Setting` for a number outside its range. Kind `Accounting` if the accountant does not
+/// support the releases, or the target can't be reached.
 ///
 /// # Guarantee
 /// As [`noise_multiplier_for_stages`], if `event` returns everything that the steps of the given
@@ -136,7 +137,8 @@ pub fn noise_multiplier_for_events(
 /// Gaussian mechanism are (`target`, `delta`)-differentially private.
 ///
 /// # Errors
-/// As [`noise_multiplier_for_stages`]. Kind `Setting` also for zero steps.
+/// Kind `Setting` for a number outside its range and for zero steps. Kind `Accounting` if the
+/// accountant does not support the releases, or the target can't be reached.
 ///
 /// # Guarantee
 /// As [`noise_multiplier_for_stages`].
@@ -164,7 +166,8 @@ pub fn noise_multiplier_for(
 /// `delta`)-differentially private.
 ///
 /// # Errors
-/// As [`noise_multiplier_for_stages`]. Kind `Setting` also for zero steps.
+/// Kind `Setting` for a number outside its range and for zero steps. Kind `Accounting` if the
+/// accountant does not support the releases, or the target can't be reached.
 ///
 /// # Guarantee
 /// As [`noise_multiplier_for_stages`].
@@ -198,8 +201,9 @@ pub fn noise_multiplier_given_prior(
 /// `delta`)-differentially private: one epsilon for all trials together.
 ///
 /// # Errors
-/// As [`noise_multiplier_for`]; kind `Setting` for a distribution of the number of trials that is
-/// out of range.
+/// Kind `Setting` for a number outside its range, zero steps, and a distribution of the number of
+/// trials that is out of range. Kind `Accounting` if the accountant does not support the releases,
+/// or the target can't be reached.
 ///
 /// # Guarantee
 /// As [`noise_multiplier_for_stages`] by [`Rdp`] for one example added or removed, if only the best

@@ -39,7 +39,8 @@ impl GdpClt {
     /// Computes the mu of the approximating Gaussian mechanism for all events together.
     ///
     /// # Errors
-    /// As [`Accountant::epsilon`].
+    /// Kind `Setting` for a number outside its range. Kind `Accounting` for an event that this
+    /// accountant does not support.
     pub fn mu(&self, events: &[Event]) -> Result<f64> {
         let mut squares = 0.0;
         for (single, times) in flatten_events("gdp_clt", events)? {

@@ -40,7 +40,8 @@ impl Gdp {
     /// Computes the mu of all events together: their composition is exactly mu-GDP.
     ///
     /// # Errors
-    /// As [`Accountant::epsilon`].
+    /// Kind `Setting` for a number outside its range. Kind `Accounting` for an event that this
+    /// accountant does not support.
     pub fn mu(&self, events: &[Event]) -> Result<f64> {
         let mut squares = 0.0;
         let limit = "which is the only release that is exactly GDP";

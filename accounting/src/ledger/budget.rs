@@ -115,8 +115,8 @@ impl LedgerState {
     /// Computes the epsilon of everything charged.
     ///
     /// # Errors
-    /// As [`Accountant::epsilon`](crate::Accountant::epsilon): kind `Accounting` also if a run
-    /// without a guarantee is charged.
+    /// Kind `Setting` for a delta out of range. Kind `Accounting` if no accountant supports the
+    /// charged events, and if a run without a guarantee is charged.
     ///
     /// # Guarantee
     /// Upper bound of [`TightestAccountant`] under [`neighbouring`](Self::neighbouring) for all
@@ -129,7 +129,8 @@ impl LedgerState {
     /// Computes the epsilon of all runs that have a guarantee.
     ///
     /// # Errors
-    /// As [`total`](Self::total), without the runs that have no guarantee.
+    /// Kind `Setting` for a delta out of range. Kind `Accounting` if no accountant supports the
+    /// charged events.
     ///
     /// # Guarantee
     /// As [`total`](Self::total) for these runs alone. It covers nothing that the other runs
@@ -225,9 +226,9 @@ const OVER_BUDGET_ADVICE: &str = "use more noise, fewer steps or smaller batches
                                   budget deliberately (Ledger::set_budget, lab::budget in a \
                                   notebook): the ledger records it";
 
-const BUDGET_EXHAUSTED_ADVICE: &str = "nothing is left, so every private run is refused: raise the budget \
-                            deliberately (Ledger::set_budget, lab::budget in a notebook), which the \
-                            ledger records, or use other data";
+const BUDGET_EXHAUSTED_ADVICE: &str = "nothing is left, so every private run is refused: raise the \
+                            budget deliberately (Ledger::set_budget, lab::budget in a notebook), \
+                            which the ledger records, or use other data";
 
 impl fmt::Display for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -175,7 +175,7 @@ fn a_run_whose_guarantee_is_for_one_example_replaced_is_counted_for_that() {
     }
     let error = ledger.begin_run("poisson", &training(1000)).unwrap_err();
     assert!(error.to_string().contains("neighbours: replace one"), "{error}");
-    // Another run counts for it if a stopped one goes on.
+    // Another run counts for it if a stopped one is resumed.
     let part = Event::ShuffledEpochs { noise_multiplier: 4.0, epochs: 1 };
     ledger.close_run("one", &part).unwrap();
     ledger.record(&Entry::resumed("one", ledger.data_hash(), &event)).unwrap();

@@ -83,7 +83,9 @@ impl Ledger {
     /// Charges everything that `run` may release. Call it before the first release is used.
     ///
     /// # Errors
-    /// As [`Ledger::record`].
+    /// Kind `Setting` if a number is out of range. Kind `Ledger` if the book can't be trusted, the
+    /// run was started before, or the plan exceeds the budget; nothing is written then. Kind `Book`
+    /// if it can't be written.
     pub fn begin_run(&self, run: &str, planned: &Event) -> Result<()> {
         self.record(&Entry::planned(run, self.data_hash(), planned))
     }
@@ -92,7 +94,9 @@ impl Ledger {
     /// that is never closed stays charged in full.
     ///
     /// # Errors
-    /// As [`Ledger::record`].
+    /// Kind `Setting` if a number is out of range. Kind `Ledger` if the book can't be trusted, or
+    /// the correction is not part of a plan that is still open; nothing is written then. Kind
+    /// `Book` if it can't be written.
     pub fn close_run(&self, run: &str, spent: &Event) -> Result<()> {
         self.record(&Entry::spent(run, self.data_hash(), spent))
     }
@@ -105,7 +109,7 @@ impl Ledger {
     ///
     /// # Errors
     /// As [`Ledger::record`]. Kind `Ledger` also if runs without a guarantee are on record, because
-    /// no budget can then be kept. Nothing is written in that case, and private runs can go on
+    /// no budget can then be kept. Nothing is written in that case, and private runs can continue
     /// without a budget.
     pub fn set_budget(&self, epsilon: Epsilon, delta: Delta) -> Result<BudgetStatus> {
         let budget = Budget { epsilon, delta }.check()?;
@@ -119,7 +123,7 @@ impl Ledger {
     /// Returns the current budget, if one was ever set.
     ///
     /// # Errors
-    /// As [`Ledger::entries`].
+    /// Kind `Ledger` if the book can't be trusted, kind `Book` if it can't be read.
     pub fn budget(&self) -> Result<Option<Budget>> {
         Ok(self.state()?.budget())
     }
@@ -127,7 +131,7 @@ impl Ledger {
     /// Returns the spending under the current budget; `None` without a budget.
     ///
     /// # Errors
-    /// As [`Ledger::entries`].
+    /// Kind `Ledger` if the book can't be trusted, kind `Book` if it can't be read.
     pub fn budget_status(&self) -> Result<Option<BudgetStatus>> {
         let account = self.state()?;
         account.budget().map(|budget| account.budget_status_under(budget)).transpose()
@@ -175,7 +179,9 @@ impl Ledger {
     /// whatever the budget allows.
     ///
     /// # Errors
-    /// As [`Ledger::record_all`], except that the budget is not checked.
+    /// Kind `Setting` if a number is out of range. Kind `Ledger` if the book can't be trusted, or
+    /// an entry is refused, except by the budget, which is not checked: all are refused then. Kind
+    /// `Book` if it can't be written; the first entries may be on record and count then.
     pub fn record_released(&self, new: &[Entry]) -> Result<()> {
         self.append(new, |account| new.iter().try_for_each(|entry| account.add(entry)))
     }
@@ -197,7 +203,7 @@ impl Ledger {
     /// where a run was closed, otherwise its whole plan.
     ///
     /// # Errors
-    /// As [`Ledger::entries`].
+    /// Kind `Ledger` if the book can't be trusted, kind `Book` if it can't be read.
     pub fn events(&self) -> Result<Vec<Event>> {
         Ok(self.state()?.events())
     }
@@ -205,7 +211,7 @@ impl Ledger {
     /// Returns the events of [`Ledger::events`], each with the id of its run.
     ///
     /// # Errors
-    /// As [`Ledger::entries`].
+    /// Kind `Ledger` if the book can't be trusted, kind `Book` if it can't be read.
     pub fn runs(&self) -> Result<Vec<(String, Event)>> {
         let account = self.state()?;
         Ok(account.charges().iter().map(|run| (run.run.clone(), run.event.clone())).collect())
@@ -214,7 +220,7 @@ impl Ledger {
     /// Returns the state that results from the entries.
     ///
     /// # Errors
-    /// As [`Ledger::entries`].
+    /// Kind `Ledger` if the book can't be trusted, kind `Book` if it can't be read.
     pub fn state(&self) -> Result<LedgerState> {
         LedgerState::from_entries(&self.entries()?)
     }

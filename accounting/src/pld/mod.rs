@@ -94,7 +94,8 @@ impl Pld {
     /// delta.
     ///
     /// # Errors
-    /// As [`Accountant::epsilon`].
+    /// Kind `Setting` for a number outside its range. Kind `Accounting` for an event that this
+    /// accountant does not support, or for an epsilon that overflows.
     ///
     /// # Guarantee
     /// Upper bounds and lower bounds as those of [`Pld`].
@@ -130,7 +131,8 @@ impl Pld {
     /// Returns the privacy profile: an upper bound on delta for every epsilon.
     ///
     /// # Errors
-    /// As [`Accountant::epsilon`].
+    /// Kind `Setting` for a number outside its range. Kind `Accounting` for an event that this
+    /// accountant does not support.
     ///
     /// # Guarantee
     /// As [`PrivacyProfile`], under the neighbouring relation of this accountant.

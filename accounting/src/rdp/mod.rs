@@ -103,8 +103,8 @@ impl Rdp {
     /// nats.
     ///
     /// # Errors
-    /// As [`Rdp::divergences`], and kind `Setting` for an order that is not a finite number above
-    /// 1.
+    /// Kind `Setting` for a number outside its range, and for an order that is not a finite number
+    /// above 1. Kind `Accounting` for an event that RDP does not support.
     pub fn divergence_at(&self, event: &Event, order: f64) -> Result<f64> {
         OrderList::custom(&[order])?;
         Ok(self.releases(std::slice::from_ref(event))?.divergence(0, order))
@@ -114,7 +114,8 @@ impl Rdp {
     /// least 0.
     ///
     /// # Errors
-    /// As [`Accountant::epsilon`].
+    /// Kind `Setting` for a number outside its range. Kind `Accounting` for an event that this
+    /// accountant does not support, or for an epsilon that overflows.
     pub fn epsilon(&self, events: &[Event], delta: Delta) -> Result<PrivacyCost> {
         let spent = self.epsilons_for_prefixes(&[events], delta)?.into_iter().flatten().next();
         let all = || Event::Composed { events: events.to_vec() };

@@ -79,8 +79,10 @@ fn read_argv(spec: &Path) -> Result<Vec<String>> {
         words.iter().map(|word| word.as_str().map(str::to_owned)).collect();
     argv.filter(|argv| !argv.is_empty()).ok_or_else(|| {
         let what = format!("--spec = {}", spec.display());
-        Error::new(ErrorKind::Setting, what, "the file has no command of a kernel (`argv`)")
-            .fix("give the kernel.json of an installed kernel; `jupyter kernelspec list` names their folders")
+        Error::new(ErrorKind::Setting, what, "the file has no command of a kernel (`argv`)").fix(
+            "give the kernel.json of an installed kernel; `jupyter kernelspec list` names \
+             their folders",
+        )
     })
 }
 

@@ -183,17 +183,17 @@ pub fn legend(cases: &[Case<'_>]) -> String {
     let case = &cases[0];
     let masked = case.variants.masked.map_or(String::new(), |rate| {
         format!(
-            "masked, random, smallest: {:.0} % of each weight tensor left out, by a mask, at random in every \
-             step,\nor the smallest parameters. ",
+            "masked, random, smallest: {:.0} % of each weight tensor left out, by a mask, at \
+             random in every step,\nor the smallest parameters. ",
             100.0 * rate
         )
     });
     let variants =
         if case.variants.is_empty() { "" } else { "Variants: ratios to the private step.\n" };
     format!(
-        "{masked}{variants}Medians of {} steps in turn after {} to warm up; examples/s and MiB are those of private steps, \
-         MiB the peak over\ndata and parameters. Data are made up. How it is measured: \
-         book/src/evidence/performance.md",
+        "{masked}{variants}Medians of {} steps in turn after {} to warm up; examples/s and MiB are \
+         those of private steps, MiB the peak over\ndata and parameters. Data are made up. How it \
+         is measured: book/src/evidence/performance.md",
         case.steps, case.warmup
     )
 }

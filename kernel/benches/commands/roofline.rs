@@ -194,8 +194,8 @@ impl Roofline {
 
     fn heading(&self) -> String {
         format!(
-            "{}, batch {}, {} thread{}: private step {:.1} ms, non-private {:.1} ms, limit {:.1} ms ({:.0} % \
-             of the private step)\n\
+            "{}, batch {}, {} thread{}: private step {:.1} ms, non-private {:.1} ms, limit {:.1} \
+             ms ({:.0} % of the private step)\n\
              peak {:.0} GFLOP/s, matrix product {:.0} GFLOP/s, {:.1} GB/s in buffers of {:.1} MiB a thread \
              (chunks of {})",
             self.model,

@@ -29,8 +29,8 @@ pub use ansi::strip as without_colours;
 const STYLE: &str = include_str!("style.css");
 
 /// Content security policy: a second line of defence behind the sanitizer.
-const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; \
-                      base-uri 'none'; form-action 'none'";
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; img-src data:; style-src \
+                      'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 /// Renders `notebook` (nbformat 4) with the file name `name`. Pictures of markdown cells are read
 /// from `folder` and embedded. The page has no scripts.

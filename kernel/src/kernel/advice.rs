@@ -189,7 +189,8 @@ pub fn explain_unkept_variable(message: &str) -> String {
         )
     } else if starts_with(format!("has type `{kind}` which cannot")) {
         format!(
-            "`{name}` has the type `{}`, which can't be kept for later cells\nwhat to do: {OWNED_VALUE_ADVICE}",
+            "`{name}` has the type `{}`, which can't be kept for later cells\nwhat to do: \
+             {OWNED_VALUE_ADVICE}",
             rewrite_message(kind)
         )
     } else {

@@ -219,7 +219,7 @@ impl EvcxrEngine {
             let reload = format!("{}\n{WARM_UP_CELL}", dep_command(&self.library));
             self.output.begin(false);
             let _ = catch_panic(|| self.evcxr.execute(&reload));
-            // Its value is nobody's, least of all the next cell's.
+            // Discards the value of that cell, so that the next cell does not show it.
             self.output.finish(true, false);
         }
         let Ok(result) = result else { return Err(None) };
@@ -361,8 +361,8 @@ fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
 fn reject_unsupported_code(code: &str) -> Option<CellFailure> {
     if let Some(line) = is_complete::find_open_comment(code) {
         let text = format!(
-            "the comment that begins in line {line} is never closed, so the code after it would not \
-             be run\nwhat to do: close it with `*/`"
+            "the comment that begins in line {line} is never closed, so the code after it would \
+             not be run\nwhat to do: close it with `*/`"
         );
         return Some(CellFailure::new("CompileError", &text));
     }

@@ -29,7 +29,7 @@ pub enum InputReply {
     /// The end of the input.
     End,
     /// An error: no front end can be asked, or the user stopped the cell instead of answering. An
-    /// empty answer would let the cell go on with what it asked about.
+    /// empty answer would let the cell continue with what it asked about.
     Failed,
 }
 

@@ -121,8 +121,8 @@ impl InterruptController {
         std::thread::spawn(move || handle.stop_until_ended(cell));
     }
 
-    /// Makes a running cell that can't go on stop at its next loop, as an interrupt does. The cell
-    /// does not count as interrupted.
+    /// Makes a running cell that can't continue stop at its next loop, as an interrupt does. The
+    /// cell does not count as interrupted.
     pub fn request_stop(&self) {
         let mut state = self.state.lock();
         if state.is_active && state.is_running {

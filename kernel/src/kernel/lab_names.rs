@@ -79,7 +79,8 @@ const TYPE_MISMATCH_ADVICE: [(&str, &str); 8] = [
     ),
     (
         "expected `Dropping`",
-        "what is dropped is a rule with its rate: `Dropping::random(0.3)`, `Dropping::magnitude(0.3)`",
+        "what is dropped is a rule with its rate: `Dropping::random(0.3)`, \
+         `Dropping::magnitude(0.3)`",
     ),
     ("expected `(&str, &", "each has a name: `&[(\"first\", &first), (\"second\", &second)]`"),
     (

@@ -255,7 +255,7 @@ mod tests {
         let text = text_of(&limits.apply("display_data", still));
         let path = text.trim_end().trim_end_matches(']').rsplit_once(" in ").unwrap().1;
         assert_eq!(std::fs::metadata(path).unwrap().len(), 9 << 20);
-        // The live figure goes on as long as it does not grow.
+        // The live figure is updated as long as it does not grow.
         assert_eq!(limits.apply("update_display_data", live(1 << 20))[0].0, "update_display_data");
         assert_eq!(limits.apply("update_display_data", live(2 << 20))[0].0, "stream");
         assert!(limits.apply("update_display_data", live(2 << 20)).is_empty(), "said once");

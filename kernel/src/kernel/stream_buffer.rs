@@ -150,7 +150,7 @@ fn last_panic_offset(piece: &StreamChunk) -> Option<usize> {
 
 /// Removes text that carriage returns overwrite, so that a progress bar does not use up the text
 /// limit of its cell. What a terminal shows stays the same: a part is removed only if a later one
-/// of its line is at least as long. The first part stays, because it may go on a line that is
+/// of its line is at least as long. The first part stays, because it may continue a line that is
 /// published already.
 fn drop_overwritten_text(text: String) -> String {
     if !text.contains('\r') {

@@ -189,8 +189,8 @@ impl BuildEnv {
         let parts = [self.library_dir.join("src/lib.rs"), self.kernel_dir.join("src/lab.rs")];
         let Some(missing) = parts.iter().find(|part| !part.is_file()) else { return Ok(()) };
         let what = match self.origin {
-            Origin::Clone => format!("clone = {} (missing)", self.library_dir.display()),
-            Origin::Packages => format!("{} (missing)", missing.display()),
+            Origin::Clone => format!("the clone {} is missing", self.library_dir.display()),
+            Origin::Packages => format!("{} is missing", missing.display()),
         };
         let why = "the library for cells is built from these sources";
         Err(Error::new(ErrorKind::Notebook, what, why).fix(self.origin.restore(self.is_installed)))

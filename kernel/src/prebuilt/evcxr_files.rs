@@ -51,7 +51,7 @@ pub fn stock_program(build: bool, progress: Progress<'_>) -> Result<PathBuf> {
         Origin::Packages if sibling.is_file() => Ok(sibling),
         Origin::Packages => Err(Error::new(
             ErrorKind::Notebook,
-            format!("{} (missing)", sibling.display()),
+            format!("{} is missing", sibling.display()),
             "evcxr's own kernel is an optional part of the installation",
         )
         .fix(format!("`{} --features stock`", env.origin.install()))),

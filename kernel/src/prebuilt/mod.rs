@@ -75,7 +75,7 @@ impl PrebuiltLibrary {
     /// Keeps the lab locked for the program that replaces this process.
     pub fn keep_in_use(&self) {
         if let Some(file) = &self._in_use {
-            // The program goes on without if the flag can't be removed.
+            // The program continues if the flag can't be removed.
             let _ = rustix::io::fcntl_setfd(file, FdFlags::empty());
         }
     }
@@ -103,7 +103,7 @@ impl PrebuiltLibrary {
         let stamp = Stamp::read(&dir).ok_or_else(|| {
             Error::new(
                 ErrorKind::Notebook,
-                format!("prebuilt lab = {} (no stamp)", dir.display()),
+                format!("the prebuilt lab in {} has no stamp", dir.display()),
                 "another process has just removed it",
             )
             .fix("start again")

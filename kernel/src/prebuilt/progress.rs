@@ -29,7 +29,7 @@ pub fn terminal_progress() -> impl FnMut(BuildProgress<'_>) {
             }
             BuildProgress::Bar(_) => {}
         }
-        // The build goes on if progress can't be printed.
+        // The build continues if progress can't be printed.
         let _ = std::io::stderr().flush();
     }
 }

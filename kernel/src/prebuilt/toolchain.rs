@@ -96,7 +96,7 @@ impl Toolchain {
         let missing = |why: &str| {
             Error::new(
                 ErrorKind::Notebook,
-                format!("rust-src = missing in {}", self.sysroot.display()),
+                format!("the component rust-src is missing in {}", self.sysroot.display()),
                 format!("without it the types of variables can't be found{why}"),
             )
             .fix(self.rust_src_advice())

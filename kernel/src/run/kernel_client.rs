@@ -343,7 +343,7 @@ async fn connect(info: &ConnectionInfo) -> Result<Connections, RuntimeError> {
     Ok((send, control, receiver))
 }
 
-/// Forwards a message, and returns whether reading should go on.
+/// Forwards a message, and returns whether reading should continue.
 fn forward_message(
     read: Result<JupyterMessage, RuntimeError>,
     sender: &UnboundedSender<KernelMessage>,

@@ -45,12 +45,14 @@ pub fn inject(notebook: &mut Notebook, params: &[Param], path: &Path) -> Result<
         return Err(Error::new(
             ErrorKind::Notebook,
             format!("{} has no parameters", path.display()),
-            format!("no code cell has the tag `{PARAMETERS_TAG}`, so `--params` would have no \
-                     effect"),
+            format!(
+                "no code cell has the tag `{PARAMETERS_TAG}`, so `--params` would have no \
+                 effect"
+            ),
         )
         .fix(format!(
-            "give the tag `{PARAMETERS_TAG}` to the cell that defines the variables (in JupyterLab: \
-             property inspector, the gears at the top right)"
+            "give the tag `{PARAMETERS_TAG}` to the cell that defines the variables (in \
+             JupyterLab: property inspector, the gears at the top right)"
         )));
     };
     let known = defined_variables(&source);

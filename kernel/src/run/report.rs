@@ -73,8 +73,8 @@ impl HaltReason {
             ),
             HaltReason::KernelDied(error) => format!("error: {error}"),
             HaltReason::OutputsDiffer(cells) => format!(
-                "error: the outputs differ from the saved ones\n  {}\n  what to do: if the new ones \
-                 are right, save them with `{}`; a cell that trains without a \
+                "error: the outputs differ from the saved ones\n  {}\n  what to do: if the new \
+                 ones are right, save them with `{}`; a cell that trains without a \
                  seed has other numbers in every run: give it the tag `noisy-output`, or \
                  `ignore-output` if its words differ too",
                 cells.join("\n  "),
@@ -97,7 +97,7 @@ pub fn of_cell(number: usize, total: usize, source: &str) -> String {
 /// Prints the description of a step that begins, and returns the time.
 pub fn begin(what: &str) -> Instant {
     eprint!("{what}");
-    // The execution goes on if progress can't be printed.
+    // The execution continues if progress can't be printed.
     let _ = std::io::stderr().flush();
     Instant::now()
 }

@@ -17,9 +17,9 @@ const SPLIT_SEED: u64 = 0;
 pub struct DataArgs {
     /// glyphs, patterns, sentences, mnist, fashion_mnist, cifar10, cifar100, ag_news; a folder of
     /// images with one subfolder per class (or train/ and test/ with such subfolders; test/ may be
-    /// called val/ or valid/); a folder of
-    /// WebDataset shards *.tar (or train/ and test/ with shards), or one FILE.tar; a table with a
-    /// header, such as FILE.csv, FILE.tsv or FILE.csv.gz [default: glyphs]
+    /// called val/ or valid/); a folder of WebDataset shards *.tar (or train/ and test/ with
+    /// shards), or one FILE.tar; a table with a header, such as FILE.csv, FILE.tsv or FILE.csv.gz
+    /// [default: glyphs]
     #[arg(long, value_name = "NAME|FOLDER|FILE.tar|FILE.csv")]
     data: Option<String>,
     #[command(flatten)]
@@ -78,7 +78,8 @@ impl DataArgs {
                 let names: Vec<&str> = DATASETS.iter().map(|(known, _)| *known).collect();
                 let why = "no data set or folder has this name";
                 return Err(Error::setting("--data", name, why).fix(format!(
-                    "{}, or name a folder of images, a .tar file of images or a table such as FILE.csv",
+                    "{}, or name a folder of images, a .tar file of images or a table such as \
+                     FILE.csv",
                     suggest_names(name, &names)
                 )));
             }

@@ -7,7 +7,7 @@ use epsilab::lab::recipes::{self, DrawnPrior};
 use epsilab::methods::Method;
 use epsilab::nn::{Model, Precision};
 use epsilab::train::Run;
-use epsilab::{Error, Result};
+use epsilab::{Error, ErrorKind, Result};
 
 use super::pretrained::PretrainedArgs;
 use super::progress::StderrRunObserver;
@@ -82,8 +82,8 @@ impl InitialModelArgs {
         }
         let Some(epochs) = self.pretrain_epochs else { return Ok(()) };
         if !self.has_pretraining() {
-            let why = "the option has no effect without --pretrain-on or --prior";
-            return Err(Error::setting("--pretrain-epochs", "given", why)
+            let what = "--pretrain-epochs has no effect without --pretrain-on or --prior";
+            return Err(Error::new(ErrorKind::Setting, what, "the model is not pre-trained")
                 .fix("add --prior drawn, or leave it out"));
         }
         if !(epochs > 0.0 && epochs <= MAX_EPOCHS) {
@@ -115,8 +115,8 @@ impl InitialModelArgs {
         };
         let epochs = self.pretraining_epochs();
         Some(format!(
-            "before this run, its model is trained on {name} without privacy ({epochs} epochs), which \
-             is charged to the ledger of those data"
+            "before this run, its model is trained on {name} without privacy ({epochs} epochs), \
+             which is charged to the ledger of those data"
         ))
     }
 

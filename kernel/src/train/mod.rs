@@ -61,7 +61,7 @@ pub struct TrainArgs {
     /// Print one JSON object on one line of stdout and nothing else
     #[arg(long)]
     json: bool,
-    /// Name of the run that the command must go on with.
+    /// Name of the run that the command must resume.
     #[arg(skip)]
     resumed: Option<String>,
 }
@@ -126,7 +126,7 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
 }
 
 impl TrainArgs {
-    /// Returns the same command, which goes on with the run of this name and trains no other one.
+    /// Returns the same command, which resumes the run of this name and trains no other one.
     pub fn resuming(self, id: String) -> Self {
         Self { resumed: Some(id), ..self }
     }

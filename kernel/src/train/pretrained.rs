@@ -63,8 +63,8 @@ impl PretrainedArgs {
             .fix("add --pretrained FILE, or leave it out"));
         }
         if self.layout.as_deref() == Some(TORCHVISION) && self.public.is_none() {
-            let why = "BatchNorm has statistics of the data that the weights were trained on, which \
-                       a private run takes for public";
+            let why = "BatchNorm has statistics of the data that the weights were trained on, \
+                       which a private run takes for public";
             return Err(Error::new(
                 ErrorKind::Setting,
                 "--layout torchvision without --public",

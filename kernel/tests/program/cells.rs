@@ -515,7 +515,8 @@ fn interrupts_stop_a_cell_first_by_signal_then_by_force() {
     assert!(name == "Interrupted" && value.contains("compiled"), "{name}: {value}");
     assert_eq!(kernel.run_ok("kept").result(), "5");
 
-    // A cell that can't stop goes on, says so, and loses its process by the second interrupt only.
+    // A cell that can't stop continues, says so, and loses its process by the second interrupt
+    // only.
     let gate = Gate::new();
     let id = kernel.send(&gate.code());
     kernel.listen(&id, |kind, _| kind == "execute_input");

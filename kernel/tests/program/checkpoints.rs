@@ -1,4 +1,4 @@
-//! Runs of `train` that are killed or stopped, and go on from their checkpoints.
+//! Runs of `train` that are killed or stopped, and resume from their checkpoints.
 
 #[cfg(target_os = "linux")]
 mod endings;
@@ -302,12 +302,12 @@ fn a_run_whose_data_have_changed_is_not_resumed_and_nothing_is_charged() {
 
     fs::write(&table, rows(2000)).unwrap();
     let mut child = program(home, &["runs", "resume", &id]).spawn().unwrap();
-    wait_for("the run to go on", || (entries(home).len() == charged.len() + 1).then_some(()));
+    wait_for("the run to resume", || (entries(home).len() == charged.len() + 1).then_some(()));
     interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
-/// Goes on with a run that is stopped after another checkpoint.
+/// Resumes a run that is stopped after another checkpoint.
 fn resume_and_stop(home: &Path, run: &[&str]) {
     let steps = || json(&output(home, &["runs", "--json"]))[0]["steps"].as_u64().unwrap();
     let first = steps();

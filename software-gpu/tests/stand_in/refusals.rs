@@ -52,7 +52,7 @@ fn a_device_that_computes_nothing_is_refused_whatever_its_memory_holds() {
 
 #[test]
 fn a_panic_of_the_thread_that_drives_the_gpu_is_the_cause() {
-    // CubeCL catches this panic and goes on as if the kernel had run.
+    // CubeCL catches this panic and continues as if the kernel had run.
     let machine = Machine::with_nvrtc("libnvrtc-incomplete.so");
     refuses(&machine, "Missing symbol nvrtcGetPTXSize");
     // A rehearsal does not compare results, but it does hear of failures.

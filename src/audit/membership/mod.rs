@@ -64,7 +64,8 @@ pub struct MembershipReport {
 /// smaller loss are guessed to be members.
 ///
 /// # Errors
-/// As [`Model::losses`]; `MissingData` with fewer than four members or non-members.
+/// `Model` if the model can't classify the examples; `MissingData` with fewer than four members or
+/// non-members.
 pub fn loss_threshold_attack(
     finished: &impl TrainedModel,
     members: &Examples,
@@ -91,8 +92,8 @@ pub struct ShadowModel {
 /// shadow models with an example, one for those without it.
 ///
 /// # Errors
-/// As [`loss_threshold_attack`]; `Setting` unless every example is in some shadow model and
-/// missing in another.
+/// `Model` if a model can't classify the examples; `MissingData` with fewer than four members or
+/// non-members; `Setting` unless every example is in some shadow model and missing in another.
 pub fn lira_attack(
     finished: &impl TrainedModel,
     shadows: &[ShadowModel],

@@ -67,7 +67,8 @@ impl Guesses {
     /// none. At most 50.
     ///
     /// # Errors
-    /// As [`check`](Self::check); `Setting` for a delta or confidence that is no probability.
+    /// `Setting` unless correct <= guesses <= canaries and there is a canary, and for a delta or
+    /// confidence that is no probability.
     ///
     /// # Guarantee
     /// With probability at least `confidence` over canaries and training, it is at most every

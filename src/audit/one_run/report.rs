@@ -81,8 +81,8 @@ impl fmt::Display for OneRunReport {
                 (Verdict::Refuted, Some(_)) =>
                     "Clipped steps of the same noise don't allow so many.",
                 (Verdict::Consistent, _) =>
-                    "That is at least a tenth of the compared epsilon and not above it. It does not \
-                     prove that the method is private.",
+                    "That is at least a tenth of the compared epsilon and not above it. It does \
+                     not prove that the method is private.",
                 (Verdict::Inconclusive, _) =>
                     "That is less than a tenth of the compared epsilon: too weak to test it.",
             },

@@ -32,7 +32,7 @@ impl Dataset {
     ///
     /// # Guarantee
     /// None: the error names files of private examples, and how many of them fail. Don't publish
-    /// it, and do not let it decide how long a run goes on.
+    /// it, and do not let it decide how long a run continues.
     ///
     /// # Errors
     /// One error for all files that can't be read or have changed.

@@ -59,7 +59,7 @@ pub fn glyphs_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
 /// Equal seeds give equal bits, and a smaller data set is a prefix of a larger one.
 ///
 /// # Errors
-/// As [`glyphs_with`].
+/// No training examples, or more than 32-bit indices allow.
 pub fn drawn_digits(train: usize, test: usize, seed: u64) -> Result<Dataset> {
     let source = format!(
         "Digits drawn by code from seed {seed} and centred as those of MNIST: no download and no \

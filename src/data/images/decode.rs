@@ -71,8 +71,8 @@ fn check_size((width, height): (u32, u32)) -> Result<(), String> {
     }
     if width.max(height) > MAX_SIDE || u64::from(width) * u64::from(height) > MAX_PIXELS {
         return Err(format!(
-            "an image of {width}x{height} pixels; at most {MAX_SIDE} along a side and {MAX_PIXELS} in all \
-             are read"
+            "an image of {width}x{height} pixels; at most {MAX_SIDE} along a side and {MAX_PIXELS} \
+             in all are read"
         ));
     }
     Ok(())

@@ -58,11 +58,10 @@ use crate::data::table::{CLASSES, CLASSES_FIX};
 /// every step, and no private run says so: see [`Dataset::check_files`].
 ///
 /// # Errors
-/// `MissingData` if there is no such folder, or if it has neither layout;
-/// `CorruptData` for a class without images, a test class that is not in `train/`, a folder that
-/// may be a class or a part of the set, two training parts, or files that are damaged or no images
-/// (all of them at once: how many, and the paths of the first);
-/// `Setting` for options out of range.
+/// `MissingData` if there is no such folder, or if it has neither layout; `CorruptData` for a class
+/// without images, a test class that is not in `train/`, a folder that may be a class or a part of
+/// the set, two training parts, or files that are damaged or no images (all of them at once: how
+/// many, and the paths of the first); `Setting` for options out of range.
 pub fn image_folder(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Dataset> {
     let (path, form) = (path.as_ref(), options.checked()?);
     let layout = Layout::detect(path, &CLASS_FOLDERS)?;

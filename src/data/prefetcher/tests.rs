@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-/// Source whose features are the positions. Position 13 can't be read, 99 panics, 77 waits until
-/// it may go on.
+/// Source whose features are the positions. Position 13 can't be read, 99 panics, 77 waits until it
+/// may continue.
 struct Counted {
     begun: AtomicUsize,
     go: Mutex<mpsc::Receiver<()>>,

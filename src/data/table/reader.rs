@@ -50,7 +50,8 @@ pub fn table(path: impl AsRef<Path>) -> TableReader {
 /// As [`TableReader::read`].
 ///
 /// # Errors
-/// As [`TableReader::read`].
+/// `MissingData` if there is no such file; `Setting` if it has no such column; `CorruptData` names
+/// the line and the column that can't be used.
 pub fn csv(path: impl AsRef<Path>, label: &str) -> Result<Dataset> {
     table(path).label(label).read()
 }
@@ -198,9 +199,9 @@ impl TableReader {
             return Ok(data.with_notices(notices));
         }
         notices.push(format!(
-            "the categories of `{read}` were read from the rows, so no epsilon covers runs on these \
-             data; a public list changes that: .category(\"column\", [\"A\", \"B\"]), --category \
-             column=A,B"
+            "the categories of `{read}` were read from the rows, so no epsilon covers runs on \
+             these data; a public list changes that: .category(\"column\", [\"A\", \"B\"]), \
+             --category column=A,B"
         ));
         let reason = format!("the categories of `{read}` were read from its rows");
         Ok(data.with_notices(notices).prepared_from_private_examples(reason))

@@ -25,8 +25,7 @@ use crate::data::table::empty;
 ///
 /// # Errors
 /// [`MissingData`](crate::ErrorKind::MissingData) lists the folders that were searched and how to
-/// get the files;
-/// [`CorruptData`](crate::ErrorKind::CorruptData) names the line that is not
+/// get the files; [`CorruptData`](crate::ErrorKind::CorruptData) names the line that is not
 /// `"class 1 to 4","title","description"`.
 pub fn ag_news(options: &TextOptions) -> Result<Dataset> {
     read_ag_news(None, options)
@@ -35,7 +34,8 @@ pub fn ag_news(options: &TextOptions) -> Result<Dataset> {
 /// Reads AG News from the given folder only; otherwise as [`ag_news`].
 ///
 /// # Errors
-/// As [`ag_news`].
+/// [`MissingData`](crate::ErrorKind::MissingData) if the folder lacks the files;
+/// [`CorruptData`](crate::ErrorKind::CorruptData) names the line that can't be read.
 pub fn ag_news_in(folder: impl AsRef<Path>, options: &TextOptions) -> Result<Dataset> {
     read_ag_news(Some(folder.as_ref()), options)
 }

@@ -91,7 +91,8 @@ pub fn text_csv(
 /// it; texts of the same people that are split or ordered differently start a new one.
 ///
 /// # Errors
-/// As [`from_vecs`](crate::data::from_vecs), and for options out of range.
+/// `Setting` for options out of range, and if texts, labels and classes don't fit together;
+/// `CorruptData` if a label is out of range.
 pub fn from_texts(
     texts: &[impl AsRef<str>],
     labels: Vec<u32>,

@@ -147,7 +147,7 @@ impl Vocabulary {
     /// private training.
     ///
     /// # Errors
-    /// As [`from_words`].
+    /// No words, or more than features can hold.
     ///
     /// [`from_words`]: Self::from_words
     pub fn from_public_text<S: AsRef<str>>(
@@ -172,7 +172,7 @@ impl Vocabulary {
     /// comparisons with papers that do the same without saying so.
     ///
     /// # Errors
-    /// As [`from_words`](Self::from_words).
+    /// No words, or more than features can hold.
     pub fn from_private_text_not_covered<S: AsRef<str>>(
         texts: impl IntoIterator<Item = S>,
         most: usize,

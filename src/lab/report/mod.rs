@@ -117,8 +117,9 @@ impl RunList {
     /// both as private. [`Run::report`] knows more.
     ///
     /// # Errors
-    /// As [`record`](Self::record); `Ledger` if the ledger of its data is damaged or does not
-    /// charge it.
+    /// `MissingData` if no run or more than one matches, or the run is not stored; `CorruptData` if
+    /// its record can't be read; `Ledger` if the ledger of its data is damaged or does not charge
+    /// it.
     pub fn report(&self, run: impl Into<RunSelector>) -> Result<Report> {
         run::stored(&RunStore::open(home())?, &self.get(run)?.id)
     }

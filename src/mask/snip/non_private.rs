@@ -66,7 +66,8 @@ impl Snip {
     /// Makes the mask for a model on the training part of `data`.
     ///
     /// # Errors
-    /// As [`saliency`](Self::saliency); also `Setting` if the rate is not in [0, 1).
+    /// `Model` or `Setting` if model and examples do not fit, or if there are no examples;
+    /// `Setting` if the rate is not in [0, 1).
     pub fn mask(&self, model: &Model, data: &Dataset) -> Result<Mask> {
         check_pruning(self.rate)?;
         self.saliency(model, data.train())?.prune(self.rate)

@@ -14,13 +14,13 @@ use crate::{Error, ErrorKind, Result};
 /// Threshold and Noise Multiplier Estimation"), as published: algorithm AC, the noise decays of
 /// Table 1, AdamW and a one-cycle learning rate.
 ///
-/// Each example's clip threshold is `scale` times the norm of its own gradient g, so "clipping"
-/// multiplies every gradient by `scale`. The noise is that of the decayed multiplier times the mean
-/// threshold of the batch:
+/// Each example's clip threshold is s, the `gradient_scale`, times the norm of its own gradient g,
+/// so "clipping" multiplies every gradient by s. The noise is that of the decayed multiplier times
+/// the mean threshold of the batch:
 ///
 /// ```text
-/// threshold_i = scale |g_i|
-/// release     = (sum_i scale g_i + N(0, (sigma_e mean(threshold))^2)) / B
+/// threshold_i = s |g_i|
+/// release     = (sum_i s g_i + N(0, (sigma_e mean(threshold))^2)) / B
 /// ```
 ///
 /// ```
@@ -56,8 +56,9 @@ impl Default for AutoDpSgdSettings {
 }
 
 /// Reason why the method has no guarantee.
-pub(super) const NO_GUARANTEE_REASON: &str = "Auto DP-SGD bounds no example's contribution, because each \
-    clip threshold follows the example's own gradient, and its noise is scaled by the private batch";
+pub(super) const NO_GUARANTEE_REASON: &str = "Auto DP-SGD bounds no example's contribution, \
+    because each clip threshold follows the example's own gradient, and its noise is scaled by the \
+    private batch";
 
 /// Learning rate with SGD when none is given. The default optimizer, AdamW, has the default rate of
 /// the Adam family. The paper's rate is not in its text.

@@ -94,8 +94,9 @@ impl Plan {
                 .fix("use the method DP-SSGD, or leave it out"));
         }
         if descriptor.adds_noise && self.settings.clip_without_noise.is_some() {
-            let why = format!("{} has a clip rule with noise", descriptor.title);
-            return Err(Error::setting("clip_without_noise", "given", why).fix("leave it out"));
+            let what = "clip_without_noise has no effect in a plan with noise";
+            let why = format!("{} clips by the rule in `privacy`", descriptor.title);
+            return Err(Error::new(ErrorKind::Setting, what, why).fix("leave it out"));
         }
         self.check_no_fixed_mask()?;
         let steps = step_count(&self.settings, self.examples)?;

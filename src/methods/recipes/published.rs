@@ -37,7 +37,7 @@ impl<M: Method + Clone> PublishedRecipe<M> {
     /// Returns the plan of the paper, for as many examples as it had.
     ///
     /// # Errors
-    /// As [`Method::plan_for`].
+    /// `Setting` for values out of range; `Accounting` if a target can't be reached.
     pub fn plan(&self) -> Result<Plan> {
         self.method.plan_for(&self.population())
     }

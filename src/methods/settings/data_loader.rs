@@ -46,10 +46,10 @@ impl DataLoader {
     /// # Guarantee
     /// By default each example is in a batch with the plan's sampling rate, independently of all
     /// other examples and steps (Poisson sampling); a plan with disjoint batches shuffles each
-    /// epoch. Both are as [`Plan::event`] states. Dropout masks and
-    /// augmented copies are drawn anew in every step, as functions of an example's own index and of
-    /// a secret seed, whatever is gathered together; [`Batch::seed`] and [`Augment`] say why the
-    /// sensitivity remains that of the clip rule.
+    /// epoch. Both are as [`Plan::event`] states. Dropout masks and augmented copies are drawn anew
+    /// in every step, as functions of an example's own index and of a secret seed, whatever is
+    /// gathered together; [`Batch::seed`] and [`Augment`] say why the sensitivity remains that of
+    /// the clip rule.
     ///
     /// # Errors
     /// If the sampling rate is out of range, or the operating system can't start a thread.

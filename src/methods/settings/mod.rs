@@ -88,8 +88,8 @@ pub struct Settings {
     /// operating system.
     pub seed: Option<u64>,
     /// Name of the device to train on; `None` for
-    /// [`DeviceSpec::auto`](crate::device::DeviceSpec::auto). Not
-    /// part of the identity of a run: it changes its speed and rounding only.
+    /// [`DeviceSpec::auto`](crate::device::DeviceSpec::auto). Not part of the identity of a run: it
+    /// changes its speed and rounding only.
     #[serde(skip)]
     pub device: Option<String>,
     /// Whether to train even if a finished run with these settings is stored.

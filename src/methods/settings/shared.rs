@@ -181,7 +181,7 @@ settings! {
     fn fresh() |settings| settings.fresh = true;
 
     /// Writes a checkpoint every so many steps, or minutes (`CheckpointInterval::Minutes(10.0)`).
-    /// If the run is killed or stopped, the same call goes on from the last one: it spends nothing
+    /// If the run is killed or stopped, the same call resumes from the last one: it spends nothing
     /// twice, and on the CPU the result is the same, bit for bit.
     ///
     /// # Guarantee

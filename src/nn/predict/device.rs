@@ -17,7 +17,7 @@ impl Model {
     /// for examples on a device.
     ///
     /// # Errors
-    /// As for [`predict_examples`](Self::predict_examples), or if the device fails.
+    /// `Model` if the model can't classify the examples; `Device` if the device fails.
     pub fn predict_on(&self, examples: &DeviceExamples) -> Result<Vec<u32>> {
         let classes = self.map_chunks(examples, |logits, _| argmax(logits).float())?;
         // An f32 represents every integer below 2^24 exactly.
@@ -27,7 +27,8 @@ impl Model {
     /// Computes the accuracy as [`accuracy_of`](Self::accuracy_of) does, for examples on a device.
     ///
     /// # Errors
-    /// As for [`accuracy_of`](Self::accuracy_of), or if the device fails.
+    /// `MissingData` if there are no examples; `Model` if the model can't classify them; `Device` if
+    /// the device fails.
     pub fn accuracy_on(&self, examples: &DeviceExamples) -> Result<f64> {
         self.check_not_empty(examples.examples(), "accuracy")?;
         Ok(super::fraction_correct(&self.predict_on(examples)?, examples.examples()))
@@ -36,7 +37,8 @@ impl Model {
     /// Computes the mean loss as [`loss`](Self::loss) does, for examples on a device.
     ///
     /// # Errors
-    /// As for [`loss`](Self::loss), or if the device fails.
+    /// `MissingData` if there are no examples; `Model` if the model can't classify them; `Device` if
+    /// the device fails.
     pub fn loss_on(&self, examples: &DeviceExamples) -> Result<f64> {
         self.check_not_empty(examples.examples(), "loss")?;
         let losses = self.map_chunks(examples, cross_entropy)?;

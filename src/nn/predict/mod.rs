@@ -25,8 +25,8 @@ impl Model {
     /// has no test part.
     ///
     /// # Errors
-    /// If the shape of the examples differs from the model's, or if an example has a class or a
-    /// token id that the model does not know.
+    /// `Model` if the shape of the examples differs from the model's, or if an example has a class
+    /// or a token id that the model does not know.
     pub fn predict(&self, data: &Dataset) -> Result<Vec<u32>> {
         let part = if data.test().is_empty() { data.train() } else { data.test() };
         self.predict_examples(part)
@@ -36,8 +36,8 @@ impl Model {
     /// correctly.
     ///
     /// # Errors
-    /// If the data has no test part, or for examples that the model can't classify: see
-    /// [`predict`](Self::predict).
+    /// `MissingData` if the data has no test part; `Model` if the model can't classify its
+    /// examples.
     pub fn accuracy(&self, data: &Dataset) -> Result<f64> {
         if data.test().is_empty() {
             let what = format!("the data set \"{}\" has no test part", data.name());
@@ -51,8 +51,8 @@ impl Model {
     /// Predicts the class of every example.
     ///
     /// # Errors
-    /// If the shape of the examples differs from the model's, or if an example has a class or a
-    /// token id that the model does not know.
+    /// `Model` if the shape of the examples differs from the model's, or if an example has a class
+    /// or a token id that the model does not know.
     pub fn predict_examples(&self, examples: &Examples) -> Result<Vec<u32>> {
         if let Some(examples) = self.copy_to_device(examples)? {
             return self.predict_on(&examples);
@@ -67,7 +67,7 @@ impl Model {
     /// Computes the accuracy: the fraction of these examples that are classified correctly.
     ///
     /// # Errors
-    /// If there are no examples, or as for [`predict_examples`](Self::predict_examples).
+    /// `MissingData` if there are no examples; `Model` if the model can't classify them.
     pub fn accuracy_of(&self, examples: &Examples) -> Result<f64> {
         self.check_not_empty(examples, "accuracy")?;
         Ok(fraction_correct(&self.predict_examples(examples)?, examples))
@@ -76,7 +76,7 @@ impl Model {
     /// Computes the mean softmax cross-entropy of these examples, in nats.
     ///
     /// # Errors
-    /// If there are no examples, or as for [`predict_examples`](Self::predict_examples).
+    /// `MissingData` if there are no examples; `Model` if the model can't classify them.
     pub fn loss(&self, examples: &Examples) -> Result<f64> {
         self.check_not_empty(examples, "loss")?;
         if let Some(examples) = self.copy_to_device(examples)? {
@@ -93,7 +93,7 @@ impl Model {
     /// private for examples of the training part: no epsilon covers it.
     ///
     /// # Errors
-    /// As for [`predict_examples`](Self::predict_examples).
+    /// `Model` if the model can't classify the examples.
     pub fn losses(&self, examples: &Examples) -> Result<Vec<f32>> {
         let mut all = Vec::with_capacity(examples.len());
         self.on_device(&Device::flex()).losses_on_cpu(examples, |losses| all.extend(losses))?;

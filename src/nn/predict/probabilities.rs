@@ -35,7 +35,8 @@ impl Model {
     /// classified are read without noise: their probabilities are not private.
     ///
     /// # Errors
-    /// As [`predict`](Self::predict).
+    /// `Model` if the shape of the examples differs from the model's, or if an example has a class
+    /// or a token id that the model does not know.
     pub fn predict_proba(&self, data: &Dataset) -> Result<Vec<Vec<f32>>> {
         let part = if data.test().is_empty() { data.train() } else { data.test() };
         self.predict_proba_examples(part)
@@ -45,7 +46,8 @@ impl Model {
     /// [`predict_proba`](Self::predict_proba) does.
     ///
     /// # Errors
-    /// As [`predict_examples`](Self::predict_examples).
+    /// `Model` if the shape of the examples differs from the model's, or if an example has a class
+    /// or a token id that the model does not know.
     pub fn predict_proba_examples(&self, examples: &Examples) -> Result<Vec<Vec<f32>>> {
         let logits = self.all_logits(examples)?;
         Ok(logits.chunks_exact(self.classes()).map(|row| softmax(row).0).collect())

@@ -113,12 +113,15 @@ fn format_number(value: f64) -> String {
 
 fn validate_cells(cells: &[RateClipCell]) -> Result<()> {
     if cells.is_empty() {
-        return Err(Error::setting("cases", "[]", "there is nothing to draw"));
+        return Err(
+            Error::setting("cases", "[]", "there is nothing to draw").fix("give at least one case")
+        );
     }
     for (i, cell) in cells.iter().enumerate() {
         for (name, value) in [("learning_rate", cell.learning_rate), ("clip", cell.clip)] {
             if !(value.is_finite() && value > 0.0) {
-                return Err(Error::setting(name, value, "must be a positive number"));
+                return Err(Error::setting(name, value, "must be a positive number")
+                    .fix("leave the case out, or correct its value"));
             }
         }
         let same = |other: &RateClipCell| {
@@ -130,7 +133,8 @@ fn validate_cells(cells: &[RateClipCell]) -> Result<()> {
                 "pair of rate and clip norm",
                 pair,
                 "the pair is given twice",
-            ));
+            )
+            .fix("give it once"));
         }
     }
     Ok(())

@@ -67,8 +67,8 @@ pub fn scaling_law(
 /// ```
 ///
 /// # Errors
-/// As [`Plan::scale`]; `Setting` for a plan without privacy, `Accounting` if no accountant supports
-/// it.
+/// `Setting` for a plan without privacy or one that can't be scaled, such as one whose schedule
+/// counts epochs; `Accounting` if no accountant supports it.
 pub fn scaling_law_for_plan(plan: &Plan) -> Result<Chart> {
     let privacy = plan.privacy().ok_or_else(|| {
         let what = format!("the scaling law of {}", plan.method());

@@ -211,7 +211,7 @@ fn entries_that_are_recorded_together_are_refused_together_and_survive_a_crash()
     let spent = Entry::spent("run3", "data", &Event::poisson(0.01, 1.0, 7));
     ledger.record_all(&[spent, plan("run5", &one)]).unwrap();
 
-    // A crash after any number of whole lines leaves a ledger that reads and goes on.
+    // A crash after any number of whole lines leaves a ledger that can be read and extended.
     let (text, head) = (std::fs::read_to_string(&path).unwrap(), path.with_extension("head"));
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let chain = |at: usize| {

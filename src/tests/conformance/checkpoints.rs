@@ -1,4 +1,4 @@
-//! A run that is killed and goes on is the run that was never killed.
+//! A run that is killed and resumed is the run that was never killed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

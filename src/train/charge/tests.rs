@@ -30,7 +30,7 @@ enum Act {
     Train(u64, End),
     /// A copy of an earlier checkpoint takes the place of the last.
     PutBack(usize),
-    /// The run is handed to another machine, and withdrawn before it goes on there.
+    /// The run is handed to another machine, and withdrawn before it resumes there.
     Withdrawn,
 }
 
@@ -194,7 +194,7 @@ fn an_older_checkpoint_counts_as_killed() {
     assert_eq!(world.ledger.events().unwrap(), [world.plan.event()]);
 }
 
-/// The correction of an old file, which forgot what was released before the run went on.
+/// The correction of an old file, which forgot what was released before the run was resumed.
 #[test]
 fn entries_that_forgot_are_read_with_what_they_forgot() {
     let ledger = Ledger::in_memory();

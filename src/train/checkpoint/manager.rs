@@ -27,7 +27,7 @@ pub(crate) struct CheckpointManager {
 
 impl CheckpointManager {
     /// Opens the checkpoints of the run `id` in `folder`. `None` if the plan asks for none and
-    /// there is none to go on from. A plan that is [`fresh`](Plan::is_fresh) goes on from none.
+    /// there is none to resume from. A plan that is [`fresh`](Plan::is_fresh) resumes from none.
     ///
     /// # Errors
     /// `Io` if the folder can't be made or another process trains the run; `CorruptData` if there
@@ -144,7 +144,7 @@ impl CheckpointManager {
         remove(folder)
     }
 
-    /// Removes the checkpoint: the run is finished, or can't go on.
+    /// Removes the checkpoint: the run is finished, or can't be resumed.
     ///
     /// # Errors
     /// `Io` if it can't be removed: its file holds the seeds of the noise.

@@ -1,10 +1,10 @@
-//! Checkpoints: a run that was killed or stopped goes on from the last one.
+//! Checkpoints: a run that was killed or stopped resumes from the last one.
 //!
 //! A checkpoint is one file in a folder of its own. `file` reads and writes it,
 //! [`CheckpointManager`] decides when, and the training loop says what is in it.
 //!
 //! The ledger has no part in the file and is never restored from it. A checkpoint names the entry
-//! under which its run was charged, and the run goes on under that entry. The first checkpoint is
+//! under which its run was charged, and the run continues under that entry. The first checkpoint is
 //! written before the charge, so that no charged step is without one.
 
 mod file;
@@ -92,7 +92,7 @@ pub struct CheckpointRecord {
     pub resumed: Vec<Resumption>,
 }
 
-/// A run that went on from a checkpoint.
+/// A run that resumed from a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resumption {
     /// Number of steps of the checkpoint.
@@ -136,7 +136,8 @@ pub(super) fn assumptions(record: &RunRecord) -> Vec<String> {
          checkpoint: these steps were taken again with the same noise, but rounded differently"
             .to_owned()
     });
-    let of_copies = "no result of a copy of its checkpoint that went on elsewhere is published: its \
-                     noise is the same, but another processor or device rounds differently";
+    let of_copies = "no result of a copy of its checkpoint that was resumed elsewhere is \
+                     published: its noise is the same, but another processor or device rounds \
+                     differently";
     of_killed.into_iter().chain([of_copies.to_owned()]).collect()
 }

@@ -201,8 +201,8 @@ fn appendix_h() -> Section {
         id: "imagenet-appendix-h",
         paper: PAPER,
         title: "Appendix H: CIFAR-10, batch 500, 100 epochs",
-        method: "The plans of `recipes::cifar10_vgg()`: q = 0.01, 10,000 steps, delta = 1e-5. Their \
-                 accountant: Rényi, the orders of Opacus.",
+        method: "The plans of `recipes::cifar10_vgg()`: q = 0.01, 10,000 steps, delta = 1e-5. \
+                 Their accountant: Rényi, the orders of Opacus.",
         note: "The paper truncates its values instead of rounding them.",
         rows,
     }

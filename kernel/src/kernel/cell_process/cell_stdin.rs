@@ -119,7 +119,7 @@ fn fail_pending_read() {
 }
 
 /// Asks the kernel for a line. Without a kernel the process ends: after a shutdown or a restart,
-/// the cell must not go on as if it had been answered.
+/// the cell must not continue as if it had been answered.
 fn request_line() -> InputReply {
     // SAFETY: ends the process without running anything of it.
     try_request_line().unwrap_or_else(|| unsafe { libc::_exit(1) })

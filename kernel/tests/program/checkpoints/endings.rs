@@ -156,8 +156,8 @@ fn check(home: &Path, event: Event, before: &[(u64, u64)], ended: &Output) {
     }
 }
 
-/// Up to three events, then the command once more: it ends as if nothing had happened. Returns
-/// what happened, and whether the last process went on from a checkpoint.
+/// Up to three events, then the command once more: it ends as if nothing had happened. Returns what
+/// happened, and whether the last process resumed from a checkpoint.
 fn run_case(random: &mut Random, took: Duration) -> (String, bool) {
     let home = folder();
     let home = home.path();
@@ -197,7 +197,7 @@ fn run_cases(seed: u64, cases: u64) {
         println!("{case}: {log}");
         went_on += usize::from(goes_on);
     }
-    assert!(went_on > 0 || cases < CASES.1, "no run went on from a checkpoint");
+    assert!(went_on > 0 || cases < CASES.1, "no run resumed from a checkpoint");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Lets a test say when the code of a cell goes on, so that neither relies on time.
+//! Lets a test say when the code of a cell continues, so that neither relies on time.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -44,7 +44,7 @@ impl Gate {
         Waiting(stream)
     }
 
-    /// Lets code go on as soon as it waits here.
+    /// Lets code continue as soon as it waits here.
     pub fn open(&self) -> Waiting {
         let mut code = self.reached();
         code.go_on();

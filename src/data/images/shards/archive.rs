@@ -166,7 +166,7 @@ pub(super) fn packed_archive(path: &Path) -> Error {
         .fix("decompress it to a plain .tar first (gunzip); compression hardly shrinks images")
 }
 
-/// Checks that the archive goes on behind its last member with zeros up to its end, to find one
+/// Checks that the archive continues after its last member with zeros up to its end, to find one
 /// that was cut between two members, and one that was appended to another.
 fn check_end(path: &Path, file: &mut File, end: u64, length: u64) -> Result<()> {
     let rest = length.saturating_sub(end);

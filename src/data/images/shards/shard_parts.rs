@@ -25,8 +25,8 @@ const SHARDS: LayoutKind = LayoutKind {
     is_present: |folder| Ok(!shards_in(folder)?.is_empty()),
     name: "tar shards",
     why: "a shard is a file whose name ends in .tar",
-    fix: "name one shard, or a folder with train/*.tar (and optionally test/*.tar) or with *.tar; a \
-          relative path starts at the current folder",
+    fix: "name one shard, or a folder with train/*.tar (and optionally test/*.tar) or with *.tar; \
+          a relative path starts at the current folder",
 };
 
 impl ShardParts {

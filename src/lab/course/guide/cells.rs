@@ -183,7 +183,7 @@ let grid = Grid::new(method)
     .drop_gradients(DroppingRule::Random, [0.0, 0.5])
     .epsilon([1.0, 3.0])
     .seeds(3);
-let result = grid.run(&models::papernot_cnn(&data), &data)?; // stored: goes on after a stop
+let result = grid.run(&models::papernot_cnn(&data), &data)?; // stored: continues after a stop
 result"#;
 
     "cluster", "the same grid on Slurm",

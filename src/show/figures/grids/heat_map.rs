@@ -58,7 +58,8 @@ pub fn accuracy_heat_map(grid: &GridFigure) -> Result<Figure> {
 /// ```
 ///
 /// # Errors
-/// As [`accuracy_heat_map`], and kind `Setting` without values or for one that occurs twice.
+/// Kind `Setting` without values, for a value that occurs twice, without cases, for a rate outside
+/// [0, 1), an accuracy outside [0, 1], or two cases of the same rates.
 pub fn accuracy_heat_maps(grids: &GridSlices) -> Result<Figure> {
     let slices = grids.checked_grids()?;
     let rates = |rate: fn(&GridCell) -> f64| {

@@ -22,7 +22,8 @@ use crate::show::{Chart, Coverage, Panel, Series, Table, format};
 /// ```
 ///
 /// # Errors
-/// As [`accuracy_heat_map`](super::accuracy_heat_map).
+/// Kind `Setting` without cases, for a rate outside [0, 1), an accuracy outside [0, 1], or two
+/// cases of the same rates.
 pub fn accuracy_lines(grid: &GridFigure) -> Result<Chart> {
     grid.check()?;
     let prune = grid.sorted_rates(|cell| cell.pre_prune);

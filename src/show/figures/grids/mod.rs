@@ -71,7 +71,7 @@ impl GridSlices {
     fn checked_grids(&self) -> Result<Vec<(String, GridFigure)>> {
         if self.slices.is_empty() {
             let why = "there is nothing to draw";
-            return Err(Error::setting("slices of a grid", 0, why));
+            return Err(Error::setting("slices of a grid", 0, why).fix("give at least one slice"));
         }
         let mut grids: Vec<(String, GridFigure)> = Vec::new();
         for (value, cells) in &self.slices {
@@ -101,7 +101,7 @@ impl GridFigure {
     fn check(&self) -> Result<()> {
         if self.cells.is_empty() {
             let why = "there is nothing to draw";
-            return Err(Error::setting("cases of a grid", 0, why));
+            return Err(Error::setting("cases of a grid", 0, why).fix("give at least one case"));
         }
         for (i, cell) in self.cells.iter().enumerate() {
             for (name, rate) in [("pre_prune", cell.pre_prune), ("drop", cell.drop)] {

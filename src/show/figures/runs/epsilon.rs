@@ -11,8 +11,8 @@ use crate::show::{Chart, Coverage, Panel, Series, Table, format};
 use crate::{Error, Result};
 
 /// Reason why no run of a figure is called the best.
-const SELECTION_CAVEAT: &str = "Choosing a run by its test accuracy overstates what its settings reach: \
-                        confirm the choice with other seeds or data.";
+const SELECTION_CAVEAT: &str = "Choosing a run by its test accuracy overstates what its settings \
+                        reach: confirm the choice with other seeds or data.";
 
 /// Plots accuracy against the epsilon that was spent: a point for each run, identified by its
 /// tooltip, and the Pareto front as a step line. At a point of the front, no run with the same or
@@ -89,7 +89,7 @@ pub fn pareto(points: &[RunPoint]) -> Result<Chart> {
 /// As [`pareto`].
 ///
 /// # Errors
-/// As [`pareto`].
+/// `Setting` without a run that has a positive finite epsilon and an accuracy.
 pub fn accuracy_over_epsilon(points: &[RunPoint]) -> Result<Chart> {
     let all = runs_with_epsilon(points)?;
     let mut lines = Vec::new();
