@@ -299,34 +299,3 @@ fn folded_networks_have_per_example_gradients() -> Done {
     }
     Ok(())
 }
-
-#[test]
-fn zz_full() -> Done {
-    let data = images([64, 64], 1000);
-    for (name, model) in [
-        ("resnet18", models::torchvision_resnet18(&data).seed(1).build()?),
-        ("resnet34", models::torchvision_resnet34(&data).seed(1).build()?),
-        ("resnet50", models::torchvision_resnet50(&data).seed(1).build()?),
-    ] {
-        let json: Json =
-            serde_json::from_str(&std::fs::read_to_string(format!("/tmp/tv/{name}.json")).unwrap())
-                .unwrap();
-        let expected: Vec<f32> = json
-            .as_array()
-            .unwrap()
-            .iter()
-            .flat_map(|r| r.as_array().unwrap())
-            .map(|v| v.as_f64().unwrap() as f32)
-            .collect();
-        let loaded =
-            model.load_weights(format!("/tmp/tv/{name}.pth"), &WeightLayout::torchvision())?;
-        let found = logits(&loaded.model(), &data);
-        let max = expected.iter().fold(0.0_f32, |m, v| m.max(v.abs()));
-        let abs = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-        eprintln!(
-            "{name}: relative {:e}, absolute {abs:e}, largest logit {max}",
-            error(&found, &expected)
-        );
-    }
-    Ok(())
-}
