@@ -294,7 +294,7 @@ fn attempts_that_were_killed_are_part_of_what_a_grid_costs() -> Result<()> {
     let again = run_grid(&grid, &data)?;
     let notes = again.notes().join("\n");
     let all = privacy::epsilon(&ledger.events()?, Delta(1e-5))?.epsilon;
-    let expected = format!("costs epsilon {}", epsilab::show::format::eps(all));
+    let expected = format!("cost epsilon {}", epsilab::show::format::eps(all));
     assert!(notes.contains(&expected), "{expected} is not in {notes}");
     assert!(notes.contains("Private runs: 2 on") && notes.contains("1 other attempt"), "{notes}");
     assert_eq!(again.on_record(), None, "nothing else is on record: {notes}");
@@ -318,7 +318,7 @@ fn attempts_that_were_killed_are_part_of_what_a_grid_costs() -> Result<()> {
     assert!(!note.contains(data.origin()), "{note}");
     assert!(words.contains("seed 1: 2 earlier attempts at this run stay charged"), "{words}");
     let all = privacy::epsilon(&ledger.events()?, Delta(1e-5))?.epsilon;
-    let expected = format!("costs epsilon {}", epsilab::show::format::eps(all));
+    let expected = format!("cost epsilon {}", epsilab::show::format::eps(all));
     let notes = third.notes().join("\n");
     assert!(notes.contains(&expected) && notes.contains("2 other attempts"), "{expected}: {notes}");
     Ok(())

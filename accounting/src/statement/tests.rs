@@ -29,7 +29,7 @@ fn facts() -> GuaranteeFacts {
 fn the_statement_reads_word_for_word() {
     assert_eq!(
         statement(&facts()),
-        "This training is (3, 1e-5)-differentially private. Whoever sees the trained model, \
+        "This training is (3, 1e-5)-differentially private. Anyone who sees the trained model, \
          and every model on the way to it, can tell two data sets that differ in one training \
          example (neighbours: add or remove one) apart only within epsilon = 3 and \
          delta = 1e-5.\n\

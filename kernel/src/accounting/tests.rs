@@ -300,7 +300,7 @@ fn sigma_of_a_schedule_is_the_one_it_begins_with() {
     assert_eq!(found["schedule"], "exp:0.05");
     assert!(found["noise_multiplier"].as_f64().unwrap() > constant, "{found}");
     let words = sigma_line(&format!("{line} --schedule exp:0.05")).unwrap();
-    assert!(words.starts_with("beginning with noise multiplier "), "{words}");
+    assert!(words.starts_with("initial noise multiplier "), "{words}");
     assert!(words.contains("589 steps with Gaussian noise of that multiplier"), "{words}");
     assert!(words.contains("in the last step (schedule exp:0.05)"), "{words}");
 }
@@ -411,7 +411,7 @@ fn the_relation_of_a_file_holds_unless_the_command_line_contradicts_it() {
     assert!(answer["epsilon"].as_f64() > epsilon_json(&plain)["epsilon"].as_f64());
     assert_eq!(answer, epsilon_json(&format!("{line} --neighbouring replace-one")));
     let other = format!("{line} --neighbouring add-or-remove");
-    refused(epsilon_line(&other), ErrorKind::Setting, "a file about \"replace one\"");
+    refused(epsilon_line(&other), ErrorKind::Setting, "the file states \"replace one\"");
     refused(epsilon_line(&format!("{line} --orders 2,3")), ErrorKind::Setting, "add-or-remove");
     // Also beside a list of events and above the data sets.
     for text in [
@@ -449,7 +449,7 @@ fn a_file_that_holds_no_events_is_refused_with_the_reason() {
             "unknown field `sampling_rate`",
         ),
         (r#"{"format":2,"data_sets":[]}"#, "not format 2"),
-        (r#"{"format":"1","events":[]}"#, "is not known"),
+        (r#"{"format":"1","events":[]}"#, "not format \"1\""),
         (r#"{"neighbouring":"twins","events":[]}"#, "twins"),
     ] {
         let (_folder, line) = file(text);

@@ -379,14 +379,14 @@ fn settings_out_of_range_are_refused() {
     refused(conv.standardised(rule).into(), &[4, 5, 5], "guard = 0");
     refused(Conv2dSpec::new(1 << 20, 1 << 20, 1 << 20).into(), &[1 << 20, 9, 9], "at most");
     refused(GroupNormSpec::new(3, 4).into(), &[4, 5, 5], "3 equal groups");
-    refused(GroupNormSpec::new(2, 4).into(), &[6, 5, 5], "takes 4");
+    refused(GroupNormSpec::new(2, 4).into(), &[6, 5, 5], "expects 4");
     refused(GroupNormSpec::new(2, 4).into(), &[4], "images");
     let invalid = GroupNormSpec { epsilon: f64::NAN, ..GroupNormSpec::new(2, 4) };
     refused(invalid.into(), &[4, 5, 5], "epsilon = NaN");
     refused(LayerNormSpec::new(4).into(), &[5], "[time, 4]");
     refused(DropoutSpec::new(1.0).into(), &[5], "rate = 1");
     refused(EmbeddingSpec::new(9, 4).into(), &[5, 3], "token ids");
-    refused(LstmSpec::new(3, 4).into(), &[5, 2], "takes 3");
+    refused(LstmSpec::new(3, 4).into(), &[5, 2], "expects 3");
     refused(LstmSpec::new(3, 4).into(), &[5], "sequences");
     refused(MeanOverTime.into(), &[5], "sequences");
     let body = layers![Conv2dSpec::new(1, 2, 1)];

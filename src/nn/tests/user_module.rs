@@ -179,8 +179,8 @@ fn everything_in_the_way_of_private_training_is_named_at_once() {
     let (kind_, text) = kind(Model::custom("wrong", wrong, &data()));
     assert_eq!(kind_, ErrorKind::Model);
     for problem in [
-        "8 things",
-        "conv: Burn's own Conv2d: make it the lab's, nn::Conv2d",
+        "8 problems",
+        "conv: Burn's own Conv2d: use the lab's, nn::Conv2d",
         "batch: BatchNorm mixes the examples of a batch: use GroupNorm",
         "prelu: Burn's PRelu has no counterpart",
         "free: a parameter that no layer of the lab reports",
@@ -412,7 +412,7 @@ fn randomness_outside_the_batchs_masks_is_refused() {
     assert!(text.contains("nn::Dropout"), "{text}");
     let text =
         refused(Random { noise: vec![burns::GaussianNoiseConfig::new(0.1).init()], ..module() });
-    for part in ["2 things", "noise.0: Burn's GaussianNoise", "from one pass to the next"] {
+    for part in ["2 problems", "noise.0: Burn's GaussianNoise", "from one pass to the next"] {
         assert!(text.contains(part), "{part:?} is not in:\n{text}");
     }
     let text = refused(Random { own: true, ..module() });

@@ -130,7 +130,7 @@ mod tests {
         let plain = gradient_norm_histogram(&norms).text();
         assert!(plain.contains(NOT_COVERED) && plain.contains("4 gradients"), "{plain}");
         let clipped = gradient_norm_histogram(&norms.clone().with_clip(3.0)).text();
-        assert!(clipped.contains("A clip norm of 3 shortens 25.0 % of the gradients"), "{clipped}");
+        assert!(clipped.contains("A clip norm of 3 clips 25.0 % of the gradients"), "{clipped}");
         let public = gradient_norm_histogram(&norms.clone().assumed_public()).text();
         assert!(!public.contains(NOT_COVERED), "{public}");
         // Nothing to draw is no reason to fail.

@@ -59,8 +59,11 @@ fn a_csv_table_with_errors_is_refused_by_line_and_column() {
     let many = format!("petal,kind\n{many}");
     let cases: [(&str, &[&str]); 10] = [
         ("petal,kind\n1,a\nlong,b\n", &["line 3, column `petal`", "`long` is not a number"]),
-        ("petal,kind\n1,a\nNaN,b\n", &["line 3, column `petal`", "not a finite number"]),
-        ("petal,kind\n1e99,a\n2,b\n", &["line 2, column `petal`", "not a finite number"]),
+        (
+            "petal,kind\n1,a\nNaN,b\n",
+            &["line 3, column `petal`", "`NaN` stands for a missing value"],
+        ),
+        ("petal,kind\n1e99,a\n2,b\n", &["line 2, column `petal`", "not a finite 32-bit number"]),
         ("petal,kind\n1,a\n ,b\n", &["line 3, column `petal`", "empty"]),
         ("petal,kind\n1,a\n2,\n", &["line 3, column `kind`", "empty"]),
         ("petal,kind\n1,a\n2,b,3\n", &["line 3", "3 cells", "header has 2"]),

@@ -24,7 +24,7 @@ fn a_drawn_start_is_proved_and_a_declared_one_is_an_assumption() -> Result<()> {
     assert_eq!(run.badge().to_string(), "proved");
     let statement = run.statement().to_string();
     assert!(
-        statement.contains("trained on glyphs (drawn by code). They depend on nobody"),
+        statement.contains("trained on glyphs (drawn by code). They depend on no private data"),
         "{statement}"
     );
 

@@ -193,7 +193,7 @@ fn other_imports_beside_tensors_are_refused() {
         let path = save("code.pth", dict(&[("model", state()), ("args", settings)]));
         let error = load(&path, &layout()).unwrap_err();
         let named = format!("{module}.{name}");
-        assert_says(&error, ErrorKind::CorruptData, &[&named, "nothing of it was run"]);
+        assert_says(&error, ErrorKind::CorruptData, &[&named, "none of it was run"]);
     }
     // A tensor in settings has no name.
     let hidden = object(import("argparse", "Namespace"), &[("mean", tensor("1", &[2]))]);

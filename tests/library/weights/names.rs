@@ -111,7 +111,7 @@ fn missing_superfluous_and_misshapen_tensors_are_refused_by_name() {
         ErrorKind::Model,
         &[
             "no tensor for 34 parameters",
-            "it holds wide_res_net/",
+            "the file holds wide_res_net/",
             "use WeightLayout::de_wide_resnet()",
         ],
     );
