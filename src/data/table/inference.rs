@@ -8,8 +8,9 @@ use super::schema::{ColumnKind, is_missing, parse_boolean, parse_number};
 pub(super) const MAX_CATEGORIES: usize = 50;
 /// Number of rows from which a column that counts them is told from a coincidence.
 const COUNTED_ROWS: u64 = 20;
-/// Largest whole number up to which 32-bit features are exact.
-const EXACT: f64 = 16_777_216.0;
+/// Whole numbers up to which 32-bit features are exact, and up to which a cell is read exactly.
+const EXACT_F32: f64 = 16_777_216.0;
+const EXACT_F64: f64 = 9_007_199_254_740_992.0;
 
 /// What the cells of a column are.
 #[derive(Default)]
@@ -45,8 +46,9 @@ impl ColumnStatistics {
         }
         if let Some(number) = parse_number(cell, decimal_comma) {
             self.numbers += 1;
-            let is_rounded =
-                number.abs() > EXACT && number.fract() == 0.0 && f64::from(number as f32) != number;
+            let size = number.abs();
+            let differs = f64::from(number as f32) != number || size >= EXACT_F64;
+            let is_rounded = size > EXACT_F32 && number.fract() == 0.0 && differs;
             if is_rounded && self.rounded.is_none() {
                 self.rounded = Some(cell.to_owned());
             }

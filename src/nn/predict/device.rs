@@ -27,8 +27,8 @@ impl Model {
     /// Computes the accuracy as [`accuracy_of`](Self::accuracy_of) does, for examples on a device.
     ///
     /// # Errors
-    /// `MissingData` if there are no examples; `Model` if the model can't classify them; `Device` if
-    /// the device fails.
+    /// `MissingData` if there are no examples; `Model` if the model can't classify them; `Device`
+    /// if the device fails.
     pub fn accuracy_on(&self, examples: &DeviceExamples) -> Result<f64> {
         self.check_not_empty(examples.examples(), "accuracy")?;
         Ok(super::fraction_correct(&self.predict_on(examples)?, examples.examples()))
@@ -37,8 +37,8 @@ impl Model {
     /// Computes the mean loss as [`loss`](Self::loss) does, for examples on a device.
     ///
     /// # Errors
-    /// `MissingData` if there are no examples; `Model` if the model can't classify them; `Device` if
-    /// the device fails.
+    /// `MissingData` if there are no examples; `Model` if the model can't classify them; `Device`
+    /// if the device fails.
     pub fn loss_on(&self, examples: &DeviceExamples) -> Result<f64> {
         self.check_not_empty(examples.examples(), "loss")?;
         let losses = self.map_chunks(examples, cross_entropy)?;
