@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// First bytes of the text that stands for a large file in a git repository.
 const LFS_MAGIC: &[u8] = b"version https://git-lfs.github.com/spec/";
 /// Reason and advice for such a text in place of the file.
-pub(crate) const LFS_POINTER: &str = "it is a Git LFS pointer, not the file itself";
+pub(crate) const LFS_POINTER: &str = "this is a Git LFS pointer, not the file itself";
 pub(crate) const LFS_ADVICE: &str = "run git lfs pull in its repository, or download the file";
 
 /// Returns whether a file that begins so is a pointer of Git LFS.

@@ -158,13 +158,13 @@ fn all_locations(model: &Model) -> Vec<ParameterLocation> {
 /// Returns the reason why a parameter keeps its initial value; `None` if it needs a tensor.
 fn kept_reason(
     layout: &WeightLayout,
-    place: &ParameterLocation,
+    location: &ParameterLocation,
     in_head: bool,
 ) -> Option<&'static str> {
     if in_head && layout.new_head {
         return Some(NEW_HEAD);
     }
-    is_named(&layout.keep_patterns, &place.path).then_some(CHOSEN)
+    is_named(&layout.keep_patterns, &location.path).then_some(CHOSEN)
 }
 
 /// Returns the layout with the prefix of the part of the checkpoint that holds the parameters, if
@@ -174,12 +174,13 @@ pub(super) fn in_checkpoint(attempt: LoadContext, source: &WeightFile) -> Option
     if !layout.prefix.is_empty() {
         return None;
     }
-    let places = all_locations(model);
-    let head = places.len() - model.network().head_tensor_count();
-    let needed = places.iter().enumerate();
+    let locations = all_locations(model);
+    let head = locations.len() - model.network().head_tensor_count();
+    let needed = locations.iter().enumerate();
     let needed =
-        needed.filter(|(index, place)| kept_reason(layout, place, *index >= head).is_none());
-    let names: Option<Vec<String>> = needed.map(|(_, place)| layout.tensor_name(place)).collect();
+        needed.filter(|(index, location)| kept_reason(layout, location, *index >= head).is_none());
+    let names: Option<Vec<String>> =
+        needed.map(|(_, location)| layout.tensor_name(location)).collect();
     let names = names?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     usual_prefix(source, &names).map(|prefix| layout.clone().prefix(&prefix))

@@ -70,9 +70,9 @@ pub(super) fn haiku_name(location: &ParameterLocation) -> Option<String> {
 
 /// Returns the name of a parameter in torchvision's ResNets, whose BatchNorm is folded into the
 /// convolutions.
-pub(super) fn torchvision_name(place: &ParameterLocation) -> Option<String> {
-    let ParameterLocation { group, block, shortcut, index_of_kind: nth, parameter, .. } = place;
-    let layer = match (group.as_str(), place.kind) {
+pub(super) fn torchvision_name(location: &ParameterLocation) -> Option<String> {
+    let ParameterLocation { group, block, shortcut, index_of_kind: nth, parameter, .. } = location;
+    let layer = match (group.as_str(), location.kind) {
         ("stem", LayerKind::Conv) if *nth == 0 => "conv1".to_owned(),
         ("head", LayerKind::Linear) if *nth == 0 => "fc".to_owned(),
         (group, LayerKind::Conv) => {

@@ -68,7 +68,7 @@ impl WeightReport {
     }
 
     /// Returns the Python types of the values beside the tensors, such as `argparse.Namespace`.
-    /// They were skipped, and nothing of them was run.
+    /// They were skipped, and none of them was run.
     pub fn skipped_values(&self) -> &[String] {
         &self.skipped
     }
@@ -100,7 +100,7 @@ impl fmt::Display for WeightReport {
         if self.skipped.is_empty() {
             return Ok(());
         }
-        write!(f, "\n  skipped, nothing of them was run: {}", self.skipped.join(", "))
+        write!(f, "\n  skipped, none of them was run: {}", self.skipped.join(", "))
     }
 }
 

@@ -122,7 +122,7 @@ fn read_beginning(path: &Path) -> Result<Vec<u8>> {
         |e: &io::Error| Error::io(what(), e).fix("check the path, and that you may read the file");
     // Opening a pipe or a device may never return.
     if !fs::metadata(path).map_err(|e| failed(&e))?.is_file() {
-        let why = io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
+        let why = io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
         return Err(failed(&why));
     }
     let mut beginning = Vec::new();

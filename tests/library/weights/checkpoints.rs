@@ -146,7 +146,7 @@ fn tensors_beside_settings_and_numbers_are_read() {
     ];
     assert_eq!(skipped, names);
     let report = loaded.report().to_string();
-    for words in ["model.pth, under `model` (PyTorch", "nothing of them was run: argparse"] {
+    for words in ["model.pth, under `model` (PyTorch", "none of them was run: argparse"] {
         assert!(report.contains(words), "{words:?} is not in: {report}");
     }
     let plain = load(&save("plain.pth", state()), &layout()).unwrap();
