@@ -18,10 +18,8 @@ pub struct DataArgs {
     /// glyphs, patterns, sentences, mnist, fashion_mnist, cifar10, cifar100, ag_news; a folder of
     /// images with one subfolder per class (or train/ and test/ with such subfolders; test/ may be
     /// called val/ or valid/); a folder of WebDataset shards *.tar (or train/ and test/ with
-    /// shards),
-    /// or one FILE.tar; a table with a header, such as FILE.csv, FILE.tsv or FILE.csv.gz
-    /// [default:
-    /// glyphs]
+    /// shards), or one FILE.tar; a table with a header, such as FILE.csv, FILE.tsv or FILE.csv.gz
+    /// [default: glyphs]
     #[arg(long, value_name = "NAME|FOLDER|FILE.tar|FILE.csv")]
     data: Option<String>,
     #[command(flatten)]
