@@ -307,7 +307,7 @@ fn an_invalid_plan_is_refused_before_training() {
         (&["--seeds", "-1"], "--seeds = -1"),
         (&["--train", "-400"], "--train = -400"),
         (&["--test", "-1"], "--test = -1"),
-        (&["--train", "50"], "batch_size = 1024"),
+        (&["--train", "50", "--batch", "1024"], "1024"),
         (&["--data", "glyphs,sentences", "--model", "mlp"], "bilstm"),
     ] {
         let output = lab(home.path(), args).output().expect("it starts");
@@ -352,7 +352,7 @@ fn a_plan_file_equals_options_and_options_replace_its_keys() {
     assert!(one[0]["accuracy_std"].is_null() && one[0]["runs"] == 1, "{}", one[0]);
     assert_eq!(one[0]["accuracies"][0], cells[2]["accuracies"][0]);
 
-    for (plan, words) in [(json!({"prune": [0.5]}), "`prune`"), (json!([]), "not an object")] {
+    for (plan, words) in [(json!({"prune": [0.5]}), "`prune`"), (json!([]), "expected an object")] {
         write(&plan);
         let output = lab(home.path(), &["--plan", &file]).output().expect("it starts");
         let err = text(&output.stderr);

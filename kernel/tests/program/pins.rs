@@ -83,7 +83,7 @@ const OTHERS: [(&str, &str); 6] = [
 ];
 
 /// Parts of answers that chance, the clock or the rounding of a processor decides.
-const LEFT_OUT: [&str; 11] = [
+const LEFT_OUT: [&str; 12] = [
     "at",
     "exported_at",
     "chain",
@@ -95,6 +95,7 @@ const LEFT_OUT: [&str; 11] = [
     "wait_share",
     "label",
     "run_labels",
+    "warnings",
 ];
 /// The C library that computed the saved values. Another one may round the last bit of a calibrated
 /// noise multiplier otherwise, and the id of a run depends on every bit.

@@ -69,7 +69,7 @@ fn every_case_is_trained_with_every_seed_once() {
     for rest in [&[][..], &["--preview"]] {
         let wrong = sweep(home.path(), &[&[&experiments, "--baseline", "5"], rest].concat());
         assert_eq!(wrong.status.code(), Some(1), "{}", text(&wrong.stderr));
-        assert!(text(&wrong.stderr).contains("there are 4 cases"), "{}", text(&wrong.stderr));
+        assert!(text(&wrong.stderr).contains("numbered from 1 to 4"), "{}", text(&wrong.stderr));
     }
     assert!(!head.contains("steps"), "equal options are no column: {words}");
     // As below a grid: what the four private runs cost together, and the noise of the seeds.

@@ -52,7 +52,9 @@ fn a_private_run_is_one_line_whose_epsilon_is_that_of_the_accountant() {
     let args = ["--noise-multiplier", "1.1", "--delta", "1e-4", "--json"];
     let first = train(home.path(), &args);
     let json = one_line(&first);
-    let keys: Vec<&str> = json.as_object().expect("an object").keys().map(String::as_str).collect();
+    let keys = json.as_object().expect("an object").keys().map(String::as_str);
+    // So short a run may have learnt nothing.
+    let keys: Vec<&str> = keys.filter(|key| *key != "warnings").collect();
     assert_eq!(
         {
             let mut keys = keys;
@@ -136,7 +138,9 @@ fn a_private_selection_is_charged_once_and_found_again() {
     );
     assert!(first["epsilon"].as_f64().is_some_and(|epsilon| epsilon <= 2.0), "{first}");
     let err = text(&output.stderr);
-    assert!(err.contains("stay secret") && !err.contains("step"), "{err}");
+    let progress = err.lines().filter(|line| !line.starts_with("Warning: "));
+    assert!(err.contains("stay secret"), "{err}");
+    assert!(!progress.collect::<String>().contains("step"), "{err}");
     let charged = charges(home.path());
     assert_eq!(charged.matches(r#""entry":"planned""#).count(), 1, "{charged}");
     assert_eq!(one_line(&train(home.path(), &[&args[..], &["--json"]].concat())), first);
@@ -220,7 +224,7 @@ fn wrong_options_are_refused_by_name_and_nothing_is_charged() {
         (&["--lr-schedule", "plateau:0.1:10"], &["follows a loss", "accept_no_guarantee"]),
         (&["--freeze", "nothing"], &["freeze = nothing"]),
         (&["--optimizer", "lion"], &["lion", "dp-adam-bc"]),
-        (&["--label", "y"], &["--label", "FILE.csv"]),
+        (&["--label", "y"], &["--label", "only a table"]),
         (&["--device", "gpu"], &["gpu"]),
     ];
     for (args, words) in cases {
