@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::data::Dataset;
+use crate::lab::by_profile;
 use crate::lab::preview::Preview;
 use crate::methods::{Builder, MethodSettings, Plan, PrivateSelection};
 use crate::nn::Model;
@@ -86,9 +87,11 @@ impl Plan {
             show::replay(&run);
             run.warnings().iter().for_each(|text| show::display_note(&MimeBundle::prose(text)));
         }
-        run.learning_warnings(data)
-            .iter()
-            .for_each(|warning| show::display_note(&warning.bundle()));
+        // Runs of the tiny profile are too short to learn anything.
+        if by_profile(false, true, true) {
+            let warnings = run.learning_warnings(data);
+            warnings.iter().for_each(|warning| show::display_note(&warning.bundle()));
+        }
         set_last_run(&run);
         Ok(run)
     }
