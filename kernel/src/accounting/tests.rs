@@ -466,5 +466,5 @@ fn a_file_that_holds_no_events_is_refused_with_the_reason() {
     }
     let (_folder, line) = file(GAUSSIAN);
     let both = format!("{line} --sampling-rate 0.1 --steps 3");
-    refused(epsilon_line(&both), ErrorKind::Setting, "together with --sampling-rate, --steps");
+    refused(epsilon_line(&both), ErrorKind::Setting, "--event-file with --sampling-rate, --steps");
 }

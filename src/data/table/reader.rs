@@ -184,7 +184,8 @@ impl TableReader {
             let what = format!("no column besides `{label_name}` is a feature");
             return Err(corrupt(path, what).fix("there must be at least one that is not ignored"));
         }
-        let (features, labels, others) = encode(path, &mut records, &columns, label, width * rows)?;
+        let (features, labels, others) =
+            encode(path, &mut records, &columns, (label, label_name), width * rows)?;
         if !self.as_classes {
             labels.check_not_quantity(path, label_name)?;
         }
@@ -367,7 +368,7 @@ fn encode(
     path: &Path,
     records: &mut CsvRecords<'_>,
     columns: &[TableColumn],
-    label: usize,
+    (label, label_name): (usize, &str),
     capacity: usize,
 ) -> Result<Encoded> {
     let decimal_comma = records.has_decimal_commas();
@@ -387,7 +388,7 @@ fn encode(
         }
         let cell = record[label].trim();
         if cell.is_empty() {
-            let what = format!("line {line}, the label column: the cell is empty");
+            let what = format!("line {line}, column `{label_name}`: the cell is empty");
             return Err(corrupt(path, what).fix("give each row a label, or leave the row out"));
         }
         labels.add(cell);

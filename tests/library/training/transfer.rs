@@ -39,7 +39,7 @@ fn a_drawn_start_is_proved_and_a_declared_one_is_an_assumption() -> Result<()> {
     assert!(badge.starts_with("assumption: table, on which the starting parameters"), "{badge}");
     assert!(!badge.contains("do not come from these data"), "{badge}");
     assert!(
-        statement.contains("trained on table (assumed public). Nothing is counted"),
+        statement.contains("trained on table (assumed public). No epsilon is counted"),
         "{statement}"
     );
 
