@@ -44,7 +44,7 @@ pub(super) fn open_shards(path: &Path) -> Result<WeightFile> {
     for shard in &shards {
         let opened = WeightFile::open_single(&shard_path(path, shard)?)?;
         all.format = format!("{}, {}", opened.format, pluralise(shards.len(), "shard"));
-        all.skipped.extend(opened.skipped.into_iter());
+        all.skipped.extend(opened.skipped);
         for (name, entry) in opened.entries {
             if weight_map.get(&name) != Some(*shard) {
                 let why = format!(
