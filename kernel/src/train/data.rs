@@ -58,7 +58,7 @@ impl DataArgs {
         for (source, _, options) in misplaced.into_iter().filter(|(_, applies, _)| !applies) {
             if let Some((option, _)) = options.iter().find(|(_, given)| *given) {
                 let why = format!("only {source} can have this option");
-                return Err(Error::setting(*option, "given", why).fix("leave it out"));
+                return Err(Error::setting(option, "given", why).fix("leave it out"));
             }
         }
         let data = match known {
