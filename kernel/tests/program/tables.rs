@@ -142,7 +142,7 @@ fn a_run_that_has_learnt_nothing_has_warnings() {
     assert!(raw.contains(&"feature-span".to_owned()), "{json}");
     let (scaled, json) = kinds(&["--scale", "salary=0..200000"]);
     assert!(!scaled.contains(&"feature-span".to_owned()), "{json}");
-    let noise = ["--method", "dp-sgd", "--noise-multiplier", "100", "--scale", "salary=0..200000"];
+    let noise = ["--method", "dp-sgd", "--noise-multiplier", "1000", "--scale", "salary=0..200000"];
     let (noisy, json) = kinds(&noise);
     assert!(noisy.contains(&"low-signal".to_owned()), "{json}");
     let plain = table("a,b,label", |_, a, b, label| format!("{a},{b},{label}"));
