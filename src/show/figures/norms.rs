@@ -57,7 +57,7 @@ pub fn gradient_norms(runs: &[(&str, &Run)]) -> Result<Chart> {
 /// let norms = lab::gradient_norms(&model, data.train())?.assumed_public().with_clip(1.0);
 /// assert_eq!(norms.norms.len(), 20);
 /// let figure = figures::gradient_norm_histogram(&norms);
-/// assert!(figure.title().starts_with("A clip norm of 1 shortens"));
+/// assert!(figure.title().starts_with("A clip norm of 1 clips"));
 /// # Ok::<(), Error>(())
 /// ```
 ///
