@@ -10,7 +10,7 @@ pub type Pattern = LazyLock<Regex>;
 /// Returns the regular expression of a text.
 ///
 /// # Panics
-/// The text is none, which the tests of its user show.
+/// If `text` is not a valid regular expression; a test uses each pattern.
 pub fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a valid pattern")
 }

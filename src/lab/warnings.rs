@@ -18,8 +18,8 @@ const NORM_EXAMPLES: usize = 256;
 const LEAST_FALL: f64 = 0.01;
 /// Ratio of the largest absolute values of two features from which a warning is given.
 const FEATURE_SPAN: f64 = 1_000.0;
-/// Largest norm of the noise of a whole run, relative to that of its largest signal, without a
-/// warning.
+/// Ratio of the norm of the noise of a whole run to the norm of its largest possible signal from
+/// which a warning is given.
 const NOISE_TO_SIGNAL: f64 = 0.5;
 /// Ratio of the gradient norms to the clip norm from which a warning is given. A clip norm below
 /// most norms is common, since the learning rate makes up for it.

@@ -85,15 +85,15 @@ pub struct Release {
     /// The clip norm of this step, if the method adapts it.
     pub threshold: Option<Threshold>,
     /// L2 norm of each example's gradient before clipping, `[examples]`, over the selected
-    /// coordinates, if the step computed it. NaN for excluded examples. No epsilon covers them, as
-    /// the losses.
+    /// coordinates, if the step computed it. NaN for excluded examples. Like the losses, they
+    /// are not covered.
     pub norms: Option<DeviceArray>,
 }
 
 /// The clip norm of one step of a method that adapts it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Threshold {
-    /// The threshold.
+    /// The clip norm of the step.
     pub value: f64,
     /// Noise multiplier of the release by which the step adapts the threshold; `None` if it is
     /// computed from the examples without noise, and no epsilon covers it.

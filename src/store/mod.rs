@@ -57,9 +57,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Version of the run ids, raised when equal settings mean another run. A run that is only rounded
-/// in another way has another id if it is seeded, by [`NUMERICS`]; otherwise it is as good as
-/// before.
+/// Version of the run ids. Raise it when the same settings would train a different run. Where only
+/// the rounding differs, seeded runs get other ids by [`NUMERICS`], and runs without a seed keep
+/// theirs.
 const FORMAT: u32 = 1;
 
 /// The runs and ledgers in one project folder.

@@ -29,10 +29,10 @@ use crate::{Error, ErrorKind, Result, program};
 /// # Guarantee
 /// Every release, that of a mask by DP-SNIP included, is charged before it is used; training
 /// without privacy is charged too, as an event that no accountant accepts. Sampler, noise and
-/// ledger all read `plan`; the loop hands nothing but the output of
+/// ledger all read `plan`; the loop passes only the output of
 /// [`Mechanism::release`](crate::methods::Mechanism::release) to the optimizer. In study mode, `id`
-/// must be another one for every other plan, mask, model or data: runs of the same name and seed
-/// have the same noise.
+/// must be unique to this plan, mask, model and data set: runs of the same id and seed have the
+/// same noise.
 ///
 /// Only an interrupt ends a run early, as [`Ending::Interrupted`]. An example whose file can't be
 /// read any more, or has changed, contributes zero to the steps that draw it. A private run does

@@ -30,7 +30,7 @@ pub struct DisplayParser {
     pub calls_display: bool,
     /// Buffered text that may belong to a display: complete blocks, and the beginning of another.
     buffer: String,
-    /// End of the complete blocks at the beginning of `held`.
+    /// End of the complete blocks at the beginning of `buffer`.
     complete: usize,
     /// Length of the part behind `complete` that was searched for the end of a block.
     searched: usize,

@@ -37,7 +37,7 @@ impl ImageLocation {
     }
 }
 
-/// The path of the file; of a member, that of its shard with its name.
+/// Formats the path of the file, or the path of the shard and the name of its member.
 impl fmt::Display for ImageLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

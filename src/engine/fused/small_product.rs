@@ -8,7 +8,7 @@ use pulp::Simd;
 use crate::nn::kernels::product::WriteMode;
 
 /// Left matrix of a product. Its terms come in runs: row `r`, term `k` of run `q` is at
-/// `r * row + q * apart + k * step`.
+/// `r * row_stride + q * run_stride + k * term_stride`.
 #[derive(Clone, Copy)]
 pub(super) struct LhsView<'a> {
     pub(super) values: &'a [f32],
@@ -17,8 +17,8 @@ pub(super) struct LhsView<'a> {
     pub(super) term_stride: usize,
 }
 
-/// Right matrix of a product: the columns of a term, counted over all runs, begin `step` after
-/// those of the one before.
+/// Right matrix of a product: the columns of a term, counted over all runs, begin `term_stride`
+/// after those of the term before.
 #[derive(Clone, Copy)]
 pub(super) struct RhsView<'a> {
     pub(super) values: &'a [f32],
