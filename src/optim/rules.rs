@@ -87,9 +87,9 @@ impl Formula<2, INPUTS> for Momentum {
 /// of their weights, 1 - beta^t after t updates of a coordinate with the same beta. Their quotient
 /// is the moment without the bias of its start at zero.
 ///
-/// With `subtracts_noise_variance`, the second moment is the average of g² - phi, where phi is the variance of the
-/// noise in g (DP-AdamBC: Tang, Shpilevskiy and Lécuyer, 2024, algorithm 1). For constant phi this
-/// is the paper's v̂ - phi.
+/// With `subtracts_noise_variance`, the second moment is the average of g² - phi, where phi is the
+/// variance of the noise in g (DP-AdamBC: Tang, Shpilevskiy and Lécuyer, 2024, algorithm 1). For
+/// constant phi this is the paper's v̂ - phi.
 #[derive(Clone, Copy)]
 pub(super) struct Adam {
     pub descent: Descent,
