@@ -14,7 +14,7 @@ pub const CHAPTER: Chapter = Chapter {
 };
 
 /// Runs are stored: the same cell continues after a stop and trains nothing twice.
-/// `result.with_baseline(0)?` adds the differences to the first cell, over the same seeds.
+/// `result.with_baseline(0)?` adds the differences to the first case, over the same seeds.
 fn grid(data: Dataset) -> Result<()> {
     let method = DpSsgd::new().clip(0.1).learning_rate(4.0).batch_size(512).epochs(2);
     let grid = Grid::new(method).masks(MaskKind::Synflow).pre_prune([0.0, 0.5, 0.9]);
