@@ -10,7 +10,7 @@ use super::{empty, stem};
 use crate::data::csv_records::CsvRecords;
 use crate::data::dataset::Dataset;
 use crate::data::decompressed_file::corrupt;
-use crate::data::digest::format_count;
+use crate::data::digest::pluralise;
 use crate::data::examples::Examples;
 use crate::{Error, Result};
 
@@ -184,13 +184,13 @@ impl TableReader {
             let what = format!("no column besides `{label_name}` is a feature");
             return Err(corrupt(path, what).fix("there must be at least one that is not ignored"));
         }
-        let (features, labels, others) =
+        let EncodedRows { features, labels, other_counts } =
             encode(path, &mut records, &columns, (label, label_name), width * rows)?;
         if !self.as_classes {
             labels.check_not_quantity(path, label_name)?;
         }
         let (names, labels) = labels.classes(path, label_name)?;
-        notices.extend(other_texts(&columns, &others));
+        notices.extend(other_texts(&columns, &other_counts));
         let read = schema.columns_read_from_data().join("`, `");
         let train = Examples::new(&[width], features, labels);
         let source = describe(path, &schema);
@@ -227,6 +227,9 @@ impl TableReader {
         let given = self.schema.iter().flat_map(|schema| &schema.columns);
         let mut columns = Vec::new();
         for schema in given {
+            if schema.kind == ColumnKind::Ignore && !header.contains(&schema.name) {
+                continue;
+            }
             let index = find_column(path, header, "schema", &schema.name)?;
             let name = schema.name.clone();
             columns.push(TableColumn { index, name, schema: Some(schema.clone()) });
@@ -359,9 +362,13 @@ impl TableColumn {
     }
 }
 
-/// Features of all rows, their labels, and for each column the number of cells that are none of its
-/// categories.
-type Encoded = (Vec<f32>, Labels, Vec<usize>);
+/// Features and labels of all rows.
+struct EncodedRows {
+    features: Vec<f32>,
+    labels: Labels,
+    /// For each column, the number of cells that are none of its categories.
+    other_counts: Vec<usize>,
+}
 
 /// Encodes all rows; `capacity` is the number of features, if it is known.
 fn encode(
@@ -370,13 +377,13 @@ fn encode(
     columns: &[TableColumn],
     (label, label_name): (usize, &str),
     capacity: usize,
-) -> Result<Encoded> {
+) -> Result<EncodedRows> {
     let decimal_comma = records.has_decimal_commas();
     let mut features = Vec::with_capacity(capacity);
     let mut labels = Labels::default();
-    let mut others = vec![0; columns.len()];
+    let mut other_counts = vec![0; columns.len()];
     while let Some((line, record)) = records.next(features.len())? {
-        for (column, others) in columns.iter().zip(&mut others) {
+        for (column, others) in columns.iter().zip(&mut other_counts) {
             let (cell, Some(schema)) = (record[column.index].trim(), &column.schema) else {
                 continue;
             };
@@ -393,7 +400,7 @@ fn encode(
         }
         labels.add(cell);
     }
-    Ok((features, labels, others))
+    Ok(EncodedRows { features, labels, other_counts })
 }
 
 /// Returns a notice for each column with cells that are none of its categories.
@@ -404,15 +411,11 @@ fn other_texts<'a>(
     let some = columns.iter().zip(others).filter(|(_, count)| **count > 0);
     some.map(|(column, count)| {
         format!(
-            "column `{}`: {} missing or not in the list of categories; their feature is `(other)`",
+            "column `{}`: {} without a text of the list, or missing: the feature is `(other)`",
             column.name,
-            pluralise(*count, "cell is", "cells are")
+            pluralise(count, "cell")
         )
     })
-}
-
-fn pluralise(count: usize, one: &str, many: &str) -> String {
-    format!("{} {}", format_count(count), if count == 1 { one } else { many })
 }
 
 /// Describes the file and its columns.
@@ -421,7 +424,7 @@ fn describe(path: &Path, schema: &TableSchema) -> String {
     let named = named.collect::<Vec<_>>().join(", ");
     let more = match schema.columns.len().saturating_sub(DESCRIBED_COLUMNS) {
         0 => String::new(),
-        more => format!(" and {}", pluralise(more, "more column", "more columns")),
+        more => format!(" and {}", pluralise(more, "more column")),
     };
     format!("CSV file {}, label column `{}`. Columns: {named}{more}.", path.display(), schema.label)
 }

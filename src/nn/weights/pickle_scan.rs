@@ -29,7 +29,7 @@ impl PickleScan {
     }
 
     fn add_import(&mut self, import: String) {
-        let kind = match ImportKind::of(&import) {
+        let kind = match ImportKind::from_import(&import) {
             ImportKind::Tensor => return,
             ImportKind::Value => &mut self.skipped_imports,
             ImportKind::Code => &mut self.unknown_imports,
@@ -234,7 +234,7 @@ fn invalid(why: impl Into<String>) -> io::Error {
 }
 
 impl ImportKind {
-    fn of(import: &str) -> Self {
+    fn from_import(import: &str) -> Self {
         if is_part_of_tensor(import) {
             Self::Tensor
         } else if is_plain_value(import) {

@@ -43,7 +43,7 @@ impl EpsilonClaim {
     }
 
     /// Sets the lower bound that an attack shows.
-    pub fn run_audit(self, lower_bound: f64) -> Self {
+    pub fn audited(self, lower_bound: f64) -> Self {
         Self { audited: Some(lower_bound), ..self }
     }
 
@@ -97,8 +97,8 @@ impl From<&AuditReport> for EpsilonClaim {
 /// ```
 /// use epsilab::prelude::*;
 /// let claims = [
-///     figures::EpsilonClaim::new("DP-SGD").claimed(3.0).proved(3.0).run_audit(2.1),
-///     figures::EpsilonClaim::new("without clipping").claimed(3.0).run_audit(8.0),
+///     figures::EpsilonClaim::new("DP-SGD").claimed(3.0).proved(3.0).audited(2.1),
+///     figures::EpsilonClaim::new("without clipping").claimed(3.0).audited(8.0),
 /// ];
 /// let figure = figures::epsilon_claims(claims)?; // or of the reports of audits
 /// assert_eq!(figure.title(), "An attack refutes 1 of 2 claims");
@@ -216,7 +216,7 @@ mod tests {
             assert!(epsilon_claims([EpsilonClaim::new("a").proved(wrong)]).is_err());
         }
         // Infinite and zero epsilons have a bar at the end of the axis, or none.
-        let ends = EpsilonClaim::new("ends").proved(f64::INFINITY).run_audit(0.0);
+        let ends = EpsilonClaim::new("ends").proved(f64::INFINITY).audited(0.0);
         assert!(epsilon_claims([ends]).is_ok());
     }
 }

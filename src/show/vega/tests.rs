@@ -70,7 +70,7 @@ fn draw() -> Vec<(&'static str, MimeBundle)> {
         ("norms", figures::gradient_norm_histogram(&norms).bundle()),
         (
             "claims",
-            figures::epsilon_claims([figures::EpsilonClaim::new("a").claimed(1.0).run_audit(2.0)])
+            figures::epsilon_claims([figures::EpsilonClaim::new("a").claimed(1.0).audited(2.0)])
                 .unwrap()
                 .bundle(),
         ),
